@@ -1,0 +1,179 @@
+"""The real-time schedule: when the next step is due, and how late it starts."""
+from libc.math cimport INFINITY
+
+from xbot2_fast._kernels._loop cimport AGAIN, ATTEND, DONE, Clock, Stage, monotonic_ns
+
+cdef extern from *:
+    """
+    #include <poll.h>
+    #include <time.h>
+
+    /* Sleep this long, or until one of the descriptors is readable: 1 when one is. Gives the GIL up meanwhile. */
+    static int xb_wait(struct pollfd* fds, int n, long long wait_ns) {
+        struct timespec t = {wait_ns / 1000000000LL, wait_ns % 1000000000LL};
+        PyThreadState* thread = PyEval_SaveThread();
+        int ready = ppoll(fds, (nfds_t)n, &t, NULL) > 0;
+        PyEval_RestoreThread(thread);
+        return ready;
+    }
+    """
+    struct pollfd:
+        int fd
+        short events
+        short revents
+    enum: POLLIN
+    int xb_wait(pollfd* fds, int n, long long wait_ns) noexcept nogil
+
+cdef enum:
+    MAX_FDS = 8
+
+cdef long long CATCH_UP_NS = 100_000_000   # lateness beyond this is given up: the schedule starts anew
+
+
+cdef struct Schedule:
+    double target_rtf        # simulated seconds per wall second; inf: no pacing
+    double anchor_time       # the schedule is a line through this simulation time ...
+    long long anchor_now     # ... and this wall time [ns]
+    int anchored
+    long long lost           # wall time given up in all [ns]
+    # of the window since the last report
+    long long window_now
+    double window_time
+    double lateness_sum      # [ns]
+    long long lateness_max   # [ns]
+    long long starts
+    long long window_lost    # [ns]
+
+
+cdef void _anchor(Schedule* s, double time, long long now) noexcept nogil:
+    s.anchor_time = time
+    s.anchor_now = now
+    s.anchored = 1
+
+
+cdef long long _due(Schedule* s, double time, long long now) noexcept nogil:
+    """Wall time at which the step after simulation time `time` is due [ns]."""
+    if not s.anchored or time < s.anchor_time:
+        _anchor(s, time, now)
+    if s.target_rtf == INFINITY:
+        return now
+    return s.anchor_now + <long long>((time - s.anchor_time) / s.target_rtf * 1e9)
+
+
+cdef void _started(Schedule* s, double time, long long due, long long now) noexcept nogil:
+    """Book the start, at wall time `now`, of a step that was due at `due`."""
+    cdef long long late = now - due
+    if late < 0:
+        late = 0
+    s.starts += 1
+    s.lateness_sum += late
+    if late > s.lateness_max:
+        s.lateness_max = late
+    if late > CATCH_UP_NS:
+        s.lost += late
+        s.window_lost += late
+        _anchor(s, time, now)
+
+
+cdef struct Wait:
+    Schedule schedule
+    pollfd fds[MAX_FDS]
+    int nfds
+    long long sync_interval      # [ns]
+    long long last_wait          # [ns]
+    long long report_interval    # [ns]
+
+
+cdef int _pace(void* context, Clock* clock) noexcept nogil:
+    cdef Wait* w = <Wait*>context
+    cdef Schedule* s = &w.schedule
+    cdef int ready
+    cdef long long due = _due(s, clock.time, clock.now)
+    if s.window_now == 0:
+        s.window_now = clock.now
+        s.window_time = clock.time
+    if due > clock.now and clock.now - w.last_wait >= w.sync_interval:
+        ready = xb_wait(w.fds, w.nfds, due - clock.now)
+        clock.now = monotonic_ns()
+        if ready or clock.now < due:   # a request, or a signal: let Python look, then wait on
+            return AGAIN
+        w.last_wait = clock.now
+    _started(s, clock.time, due if due < clock.now or w.sync_interval == 0 else clock.now, clock.now)
+    if clock.now - s.window_now >= w.report_interval:
+        return ATTEND
+    return DONE
+
+
+cdef class Pacer(Stage):
+    """Waits behind each step for the next one's time; asks for its handler once a report interval, and to serve requests.
+
+    `due` and `started` are the arithmetic alone, for any clock.
+    """
+    cdef Wait w
+
+    def __cinit__(self, double target_rtf, double sync_interval=0.0, double report_interval=1.0):
+        self.run = _pace
+        self.context = &self.w
+        self.w.schedule.target_rtf = target_rtf
+        self.w.sync_interval = <long long>(sync_interval * 1e9)
+        self.w.report_interval = <long long>(report_interval * 1e9)
+
+    def watch(self, int fd):
+        """Wake from the wait, and ask for the handler, when this descriptor is readable."""
+        if self.w.nfds == MAX_FDS:
+            raise RuntimeError(f"Pacer: more than {MAX_FDS} descriptors")
+        self.w.fds[self.w.nfds].fd = fd
+        self.w.fds[self.w.nfds].events = POLLIN
+        self.w.nfds += 1
+
+    def unwatch(self, int fd):
+        cdef int i, n = 0
+        for i in range(self.w.nfds):
+            if self.w.fds[i].fd != fd:
+                self.w.fds[n] = self.w.fds[i]
+                n += 1
+        self.w.nfds = n
+
+    def rest(self, double seconds):
+        """Wait this long, or until a watched descriptor is readable; True when one is."""
+        cdef long long ns = <long long>(seconds * 1e9)
+        return bool(xb_wait(self.w.fds, self.w.nfds, ns))
+
+    def rebase(self):
+        """Start the schedule anew at the next step."""
+        self.w.schedule.anchored = 0
+
+    def due(self, double time, long long now):
+        return _due(&self.w.schedule, time, now)
+
+    def started(self, double time, long long due, long long now):
+        _started(&self.w.schedule, time, due, now)
+
+    @property
+    def target_rtf(self):
+        return self.w.schedule.target_rtf
+
+    @target_rtf.setter
+    def target_rtf(self, double value):
+        self.w.schedule.target_rtf = value
+        self.rebase()
+
+    @property
+    def lost(self):
+        """Wall time given up so far because the loop was more than 0.1 s late [s]."""
+        return self.w.schedule.lost * 1e-9
+
+    def take_window(self, double time, long long now):
+        """(rtf, mean lateness, worst lateness, lost) since the last take [-, s, s, s], and begin a new window."""
+        cdef Schedule* s = &self.w.schedule
+        cdef double wall = (now - s.window_now) * 1e-9
+        result = ((time - s.window_time) / wall if wall > 0 else 0.0,
+                  s.lateness_sum * 1e-9 / s.starts if s.starts else 0.0,
+                  s.lateness_max * 1e-9, s.window_lost * 1e-9)
+        s.window_now = now
+        s.window_time = time
+        s.lateness_sum = 0
+        s.lateness_max = 0
+        s.starts = 0
+        s.window_lost = 0
+        return result
