@@ -60,8 +60,8 @@ cdef long long _due(Schedule* s, double time, long long now) noexcept nogil:
     return s.anchor_now + <long long>((time - s.anchor_time) / s.target_rtf * 1e9)
 
 
-cdef void _started(Schedule* s, double time, long long due, long long now) noexcept nogil:
-    """Book the start, at wall time `now`, of a step that was due at `due`."""
+cdef void _started(Schedule* s, long long due, double time, long long now) noexcept nogil:
+    """Book that the step after simulation time `time`, due at `due`, starts at wall time `now` (early counts as on time)."""
     cdef long long late = now - due
     if late < 0:
         late = 0
@@ -98,7 +98,7 @@ cdef int _pace(void* context, Clock* clock) noexcept nogil:
         if ready or clock.now < due:   # a request, or a signal: let Python look, then wait on
             return AGAIN
         w.last_wait = clock.now
-    _started(s, clock.time, due if due < clock.now or w.sync_interval == 0 else clock.now, clock.now)
+    _started(s, due, clock.time, clock.now)
     if clock.now - s.window_now >= w.report_interval:
         return ATTEND
     return DONE
@@ -146,8 +146,8 @@ cdef class Pacer(Stage):
     def due(self, double time, long long now):
         return _due(&self.w.schedule, time, now)
 
-    def started(self, double time, long long due, long long now):
-        _started(&self.w.schedule, time, due, now)
+    def started(self, long long due, double time, long long now):
+        _started(&self.w.schedule, due, time, now)
 
     @property
     def target_rtf(self):
@@ -162,6 +162,11 @@ cdef class Pacer(Stage):
     def lost(self):
         """Wall time given up so far because the loop was more than 0.1 s late [s]."""
         return self.w.schedule.lost * 1e-9
+
+    def report_due(self):
+        """Whether the window since the last take is full."""
+        return self.w.schedule.window_now != 0 and (
+            monotonic_ns() - self.w.schedule.window_now >= self.w.report_interval)
 
     def take_window(self, double time, long long now):
         """(rtf, mean lateness, worst lateness, lost) since the last take [-, s, s, s], and begin a new window."""

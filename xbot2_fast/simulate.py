@@ -1,0 +1,291 @@
+"""The simulator's command line: `python -m xbot2_fast.simulate`, also installed as `xbot2-sim`."""
+
+import argparse
+import ctypes
+import logging
+import math
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from xbot2_fast.mjcf import MjcfGenerator
+    from xbot2_fast.simulator_wrapper import SimulatorWrapper
+
+logger = logging.getLogger(__name__)
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class UserError(Exception):
+    """Something the user can put right; its text is all that they are shown."""
+
+
+# ---- arguments
+
+
+class _Source(argparse.Action):
+    """Collects (kind, value) pairs of several options in one list, in the order of the command line."""
+
+    def __call__(self, parser, namespace, values, option_string=None):
+        sources = getattr(namespace, self.dest) or []
+        setattr(namespace, self.dest, [*sources, (self.const, values)])
+
+
+def _rtf(text: str) -> float:
+    from xbot2_fast.pacing import check_target_rtf
+
+    if text == "max":
+        return math.inf
+    try:
+        return check_target_rtf(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected a finite positive number or 'max', got {text!r}") from None
+
+
+def _positive(text: str) -> float:
+    return _number(text, least=0, open_end=True)
+
+
+def _not_negative(text: str) -> float:
+    return _number(text, least=0)
+
+
+def _number(text: str, least: float, open_end: bool = False) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not least <= value < math.inf or (open_end and value == least):
+        raise argparse.ArgumentTypeError(f"expected a finite number {'>' if open_end else '>='} {least:g}, got {text!r}")
+    return value
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected an integer >= 1, got {text!r}")
+    return int(text)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="xbot2-sim",
+        description="Simulate a robot in MuJoCo for an XBot2 controller. Without --urdf: a packaged demo quadruped.",
+    )
+    _add_model_options(parser.add_argument_group("model"))
+    _add_run_options(parser.add_argument_group("run"))
+    _add_bridge_options(parser.add_argument_group("controller"))
+    parser.add_argument("--debug", action="store_true", help="log in detail, and show tracebacks")
+    return parser
+
+
+def _add_model_options(group) -> None:
+    urdf = group.add_mutually_exclusive_group()
+    urdf.add_argument("--urdf", type=Path, metavar="FILE", help="the robot")
+    urdf.add_argument("--urdf-cmd", metavar="COMMAND", help="shell command that prints the URDF, such as 'xacro robot.xacro'")
+    group.add_argument("--xml", dest="sources", const="file", action=_Source, type=Path, metavar="FILE",
+                       help="MJCF to merge: a world, actuators, defaults, q_init; repeatable, in the order given")
+    group.add_argument("--xml-cmd", dest="sources", const="command", action=_Source, metavar="COMMAND",
+                       help="shell command that prints MJCF to merge; repeatable")
+    group.add_argument("--name", help="model name (default: robot)")
+    group.add_argument("--output-dir", type=Path, metavar="DIR", help="where the model is written (default: /tmp/<name>_mujoco)")
+    group.add_argument("--copy-assets", action="store_true", help="copy meshes and textures instead of linking them")
+    group.add_argument("--floating-base", action="store_true", help="free joint on the root, set down on the floor at q_init")
+    group.add_argument("--auto-actuators", choices=("position", "intvelocity", "motor"),
+                       help="an actuator for every joint, named like it, with the joint's effort limit")
+    group.add_argument("--kp", type=_not_negative, metavar="GAIN", help="stiffness of the auto actuators [Nm/rad or N/m]")
+    group.add_argument("--kd", type=_not_negative, metavar="GAIN", help="damping of the auto actuators [Nm s/rad or N s/m]")
+
+
+def _add_run_options(group) -> None:
+    group.add_argument("--headless", action="store_true", help="no viewer")
+    group.add_argument("--viewer-fps", type=_positive, default=60.0, metavar="FPS", help="frames per second (default: 60)")
+    group.add_argument("--target-rtf", type=_rtf, default=1.0, metavar="RTF",
+                       help="simulated seconds per second, or 'max' (default: 1)")
+    group.add_argument("--duration", type=_positive, metavar="SECONDS", help="end after this much simulation time")
+    group.add_argument("--sync-interval", type=_not_negative, default=0.0, metavar="SECONDS",
+                       help="least wall time between two waits for real time (default: 0, after each step)")
+    group.add_argument("--disable-ros", action="store_true", help="no ROS 2 publishers")
+
+
+def _add_bridge_options(group) -> None:
+    group.add_argument("--socket-path", metavar="PATH",
+                       help="where the controller finds us (default: /tmp/mj_simulator_server.sock)")
+    group.add_argument("--bridge-protocol", choices=("auto", "shm", "json"), default="auto",
+                       help="how controllers may be served (default: auto, as each one asks)")
+    group.add_argument("--send-state-decimation", type=_count, default=1, metavar="N",
+                       help="publish the state in every N-th step (default: 1)")
+
+
+# ---- model
+
+
+def _output_of(command: str) -> str:
+    """Standard output of a shell command that the user gave."""
+    run = subprocess.run(command, shell=True, capture_output=True, text=True, check=False, errors="replace")
+    if run.returncode:
+        raise UserError(f"command {command!r} exited with code {run.returncode}:\n{run.stderr.strip()}")
+    return run.stdout
+
+
+def _read(path: Path, option: str) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UserError(f"{option}: cannot read {path}: {error.strerror}") from None
+
+
+def build_generator(arguments: argparse.Namespace) -> "MjcfGenerator":
+    """The generator of the model that the command line asks for, with all fragments merged."""
+    from xbot2_fast.mjcf import MjcfGenerator
+
+    urdf, urdf_path, fragments = _robot(arguments)
+    gains = {key: value for key in ("kp", "kd") if (value := getattr(arguments, key)) is not None}
+    generator = MjcfGenerator(
+        arguments.name or ("demo" if urdf_path and not arguments.urdf else "robot"),
+        urdf,
+        output_dir=arguments.output_dir,
+        copy_assets=arguments.copy_assets,
+        urdf_path=urdf_path,
+        floating_base=arguments.floating_base,
+        auto_actuators=arguments.auto_actuators,
+        **gains,
+    )
+    for fragment in fragments:
+        generator.merge_xml(fragment)
+    return generator
+
+
+def _robot(arguments: argparse.Namespace) -> tuple[str | bytes, Path | None, list[str | Path]]:
+    """URDF text, the file it came from if any, and the MJCF fragments to merge in order."""
+    fragments = [value if kind == "file" else _output_of(value) for kind, value in arguments.sources or []]
+    if arguments.urdf is not None:
+        return _read(arguments.urdf, "--urdf"), arguments.urdf, fragments
+    if arguments.urdf_cmd is not None:
+        return _output_of(arguments.urdf_cmd), None, fragments
+    from xbot2_fast.robots import demo
+
+    urdf_path, own_fragments = demo()
+    return urdf_path.read_bytes(), urdf_path, [*own_fragments, *fragments]
+
+
+# ---- run
+
+
+class _Stop:
+    """What ended the run from outside: a signal's number, or None.
+
+    Before `armed` a signal ends whatever is going on; afterwards it is only noted, and the loop ends behind its step.
+    """
+
+    def __init__(self) -> None:
+        self.signal: int | None = None
+        self.armed = False
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        self.signal = number
+        if not self.armed:
+            raise SystemExit(128 + number)
+
+
+def _quick_timers() -> None:
+    """Let threads of Python give way after 0.1 ms, and let sleeps end on time (the default slack is 50 us)."""
+    sys.setswitchinterval(1e-4)
+    pr_set_timerslack = 29
+    ctypes.CDLL(None).prctl(pr_set_timerslack, 1, 0, 0, 0)
+
+
+class _ProgressBar:
+    """A bar on stderr. One short write per frame: rich takes milliseconds, which would make steps late."""
+
+    WIDTH = 40
+
+    def __init__(self, duration: float) -> None:
+        self.duration = duration
+
+    def draw(self, time: float) -> None:
+        share = min(time / self.duration, 1.0)
+        full = round(share * self.WIDTH)
+        bar = "#" * full + "-" * (self.WIDTH - full)
+        sys.stderr.write(f"\r[{bar}] {time:.1f} / {self.duration:g} s\x1b[K")
+        sys.stderr.flush()
+
+    def clear(self) -> None:
+        sys.stderr.write("\r\x1b[K")
+        sys.stderr.flush()
+
+
+def _loop(sim: "SimulatorWrapper", stop: _Stop, duration: float | None) -> None:
+    bar = _ProgressBar(duration) if duration is not None and sys.stderr.isatty() else None
+    if bar is not None:
+        sim.every(0.1, lambda: bar.draw(sim.data.time))
+    # Whole steps: half a step less than the end, so that rounding in the sum of timesteps adds no step.
+    end = math.inf if duration is None else duration - 0.5 * sim.model.opt.timestep
+    data = sim.data
+    while stop.signal is None and data.time < end and sim.running:
+        sim.run()
+    if bar is not None:
+        bar.clear()
+
+
+def _run(arguments: argparse.Namespace, stop: _Stop) -> int:
+    from xbot2_fast.simulator_wrapper import SimulatorWrapper
+
+    generator = build_generator(arguments)
+    model, _ = generator.create_mj_model_data()
+    _quick_timers()
+    with SimulatorWrapper(
+        model,
+        q_init=generator.q_init,
+        viewer=not arguments.headless,
+        viewer_fps=arguments.viewer_fps,
+        ros=not arguments.disable_ros,
+        send_state_decimation=arguments.send_state_decimation,
+        sync_interval=arguments.sync_interval,
+        target_rtf=arguments.target_rtf,
+        socket_path=arguments.socket_path,
+        bridge_protocol=arguments.bridge_protocol,
+    ) as sim:
+        stop.armed = True
+        _loop(sim, stop, arguments.duration)
+    return 0 if stop.signal is None else 128 + stop.signal
+
+
+def _configure_logging(debug: bool) -> None:
+    """RTF lines to stdout, all else to stderr."""
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.DEBUG if debug else logging.INFO, format="%(levelname)s %(name)s: %(message)s"
+    )
+    rtf = logging.getLogger("xbot2_fast.rtf")
+    stdout = logging.StreamHandler(sys.stdout)
+    stdout.setFormatter(logging.Formatter("%(message)s"))
+    rtf.addHandler(stdout)
+    rtf.propagate = False
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the simulator; returns the exit code: 0, 1 for an error, 2 for bad usage, 128 + n for signal n."""
+    arguments = build_parser().parse_args(argv)
+    _configure_logging(arguments.debug)
+    stop = _Stop()
+    for number in SIGNALS:
+        signal.signal(number, stop)
+    try:
+        return _run(arguments, stop)
+    except SystemExit:
+        raise
+    except BrokenPipeError:  # the reader of our stdout is gone: not ours to report
+        sys.stdout = None  # type: ignore[assignment]
+        return 1
+    except Exception as error:
+        if arguments.debug:
+            raise
+        print(f"xbot2-sim: {error}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,307 @@
+"""SimulatorWrapper: the parts of the simulator put together around mj_step."""
+
+import logging
+import math
+import re
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+import mujoco
+
+from xbot2_fast import actuation
+from xbot2_fast._kernels._loop import EveryInterval, ResetWatch, Stage, StepLoop
+from xbot2_fast._kernels._mujoco import take_warnings
+from xbot2_fast.bridge import MjXbot2Bridge
+from xbot2_fast.pacing import Pacing, PacingReport, check_target_rtf
+from xbot2_fast.run_control import Requests
+
+logger = logging.getLogger(__name__)
+mujoco_logger = logging.getLogger("xbot2_fast.mujoco")
+
+_HUGE = 1e10  # MuJoCo's own bound, mjMAXVAL
+
+
+class SimulationDiverged(RuntimeError):
+    """A position or velocity stopped being finite, or went beyond 1e10.
+
+    Attributes:
+        time: simulation time of the step that did it [s].
+        joint: name of the first joint concerned.
+    """
+
+    def __init__(self, time: float, joint: str, value: float):
+        super().__init__(
+            f"the simulation diverged at {time:.6g} s: joint {joint!r} reached {value!r}; "
+            "try a smaller timestep, the implicitfast integrator or lower gains"
+        )
+        self.time = time
+        self.joint = joint
+
+
+class SimulatorWrapper:
+    """A MuJoCo simulation that an XBot2 controller drives, paced against real time.
+
+    Call `run()` in a loop while `running`; use it as a context manager, or call `close()` at the end. Whichever thread
+    calls `run()` is the simulation thread: only it may touch `model` and `data`.
+
+    Args:
+        model: compiled model. Its autoreset is switched off: a simulation that diverges stops instead of starting over.
+        q_init: joint name -> initial position [rad or m], applied before the first step and after every reset.
+        ignore_joints: names of joints that the controller is not told of.
+        viewer: open MuJoCo's viewer; without a display one line says so and the simulation runs headless.
+        viewer_fps: frames per second of wall time.
+        viewer_key_callback: called with a GLFW key code, on the viewer's thread.
+        send_state_decimation: publish the state in every n-th step.
+        sync_interval: least wall time between two pacing waits [s]; 0 waits behind each step.
+        target_rtf: simulated seconds per wall second; math.inf runs as fast as the machine can.
+        socket_path: where the controller finds us; default /tmp/mj_simulator_server.sock.
+        bridge_protocol: "auto", "shm" or "json".
+
+    Attributes:
+        model, data: the model given and the mjData made from it; both live.
+        q_init: the initial configuration, a dict.
+        bridge: the XBot2 side.
+
+    Raises:
+        ValueError: a bad argument, before anything is opened.
+        OSError: the socket belongs to a live simulator, or cannot be made.
+    """
+
+    def __init__(
+        self,
+        model: mujoco.MjModel,
+        q_init: Mapping[str, float] | None = None,
+        ignore_joints: Collection[str] | None = None,
+        viewer: bool = True,
+        viewer_fps: float = 60,
+        viewer_key_callback: Callable[[int], None] | None = None,
+        ros: bool = True,
+        ros_node_name: str | None = None,
+        ros_robot_description_topic: str | None = None,
+        urdf_str: str | None = None,
+        srdf_str: str | None = None,
+        send_state_decimation: int = 1,
+        sync_interval: float = 0.0,
+        target_rtf: float = 1.0,
+        socket_path: str | None = None,
+        remote_control_endpoint: str | None = None,
+        spawn_locations: Any = None,
+        terrain_scanner: Any = None,
+        terrain_scan_decimation: int = 100,
+        terrain_scan_visualization: bool = True,
+        terrain_scan_topic: str = "/heightscan",
+        *,
+        actuator_delay_s: float = 0.0,
+        bridge_protocol: str = "auto",
+        plugins: Collection[Any] = (),
+    ):
+        _check_count("send_state_decimation", send_state_decimation)
+        _check_count("terrain_scan_decimation", terrain_scan_decimation)
+        if isinstance(viewer_fps, bool) or not 0 < viewer_fps < math.inf:
+            raise ValueError(f"viewer_fps: expected a positive number, got {viewer_fps!r}")
+        self._pacing = Pacing(target_rtf, sync_interval)
+        self.model = model
+        model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_AUTORESET)
+        self.data = mujoco.MjData(model)
+        self.q_init = dict(q_init or {})
+        actuation.apply_q_init(model, mujoco.MjData(model), self.q_init)  # refuses a bad one before anything is opened
+
+        self._running = True
+        self._closed = False
+        self._last_report: PacingReport | None = None
+        self._pre_handlers: list[Callable[[], None]] = []
+        self._post_handlers: list[Callable[[], None]] = []
+        self._loop = StepLoop(model, self.data)
+        self._requests = Requests()
+        self.viewer = None
+        self.bridge = MjXbot2Bridge(
+            "mj_simulator", model, self.data, socket_path,
+            protocol=bridge_protocol, send_state_decimation=send_state_decimation,
+        )
+        try:
+            self._assemble()
+            if viewer:
+                self._open_viewer(viewer_fps, viewer_key_callback)
+            self._after(self._pacing.stage, self._on_pacing)  # last: what comes before it is done by the step's time
+        except BaseException:
+            self.close()
+            raise
+
+    def _assemble(self) -> None:
+        """Put the stages in the order of a step (docs/architecture.md)."""
+        self._before(self._requests.stage, self._requests.serve)
+        self._before(ResetWatch(), self._on_reset)
+        self._before(self.bridge.receive_stage, self.bridge.on_receive)
+        self._after(self.bridge.send_stage, self.bridge.on_send)
+        self._pacing.stage.watch(self._requests.fileno())
+
+    def _before(self, stage: Stage, handler: Callable[[], None]) -> None:
+        self._loop.before(stage)
+        self._pre_handlers.append(handler)
+
+    def _after(self, stage: Stage, handler: Callable[[], None]) -> None:
+        self._loop.after(stage)
+        self._post_handlers.append(handler)
+
+    def every(self, seconds: float, call: Callable[[], None]) -> None:
+        """Have the simulation thread make this call once per interval of wall time [s], behind a step.
+
+        Keep it under 0.2 ms: the next step waits for it.
+        """
+        if isinstance(seconds, bool) or not 0 < seconds < math.inf:
+            raise ValueError(f"seconds: expected a positive number, got {seconds!r}")
+        self._after(EveryInterval(seconds), call)
+
+    # ---- the step
+
+    def run(self) -> bool:
+        """One step: `pre_step`, `step`, `post_step`. True when it stepped, False after the end.
+
+        KeyboardInterrupt closes the simulator and ends it. Any other exception closes it too, and is raised.
+        """
+        if not self._running:
+            return False
+        try:
+            self.pre_step()
+            self.step()
+            self.post_step()
+        except KeyboardInterrupt:
+            self.close()
+        except BaseException:
+            self.close()
+            raise
+        return True
+
+    def pre_step(self) -> None:
+        """Everything that may change the state before the physics: requests, resets, commands."""
+        asked = self._loop.pre_step()
+        while asked:
+            self._pre_handlers[asked - 1]()
+            asked = self._loop.pre_step()
+
+    def step(self) -> None:
+        """One mj_step.
+
+        Raises:
+            SimulationDiverged: a position or velocity is not finite, or beyond 1e10.
+            mujoco.FatalError: MuJoCo gave up.
+        """
+        if not self._loop.step():
+            raise self._divergence()
+
+    def post_step(self) -> None:
+        """Everything that looks at the state behind the physics, and the wait for the next step's time."""
+        asked = self._loop.post_step()
+        while asked:
+            self._post_handlers[asked - 1]()
+            asked = self._loop.post_step()
+
+    def _divergence(self) -> SimulationDiverged:
+        model, data = self.model, self.data
+        for joint in range(model.njnt):
+            last = joint + 1 == model.njnt
+            q = slice(model.jnt_qposadr[joint], None if last else model.jnt_qposadr[joint + 1])
+            v = slice(model.jnt_dofadr[joint], None if last else model.jnt_dofadr[joint + 1])
+            for value in (*data.qpos[q], *data.qvel[v]):
+                if not abs(value) < _HUGE:
+                    return SimulationDiverged(data.time, model.joint(joint).name or f"joint {joint}", float(value))
+        raise AssertionError("the loop saw a value that is not there")
+
+    # ---- handlers
+
+    def _on_reset(self) -> None:
+        """Before the first step, and whenever somebody put the time back: the initial configuration, at the time reached."""
+        if self._loop.steps:
+            self.data.time = self._loop.last_time
+            self._loop.refresh_time()
+        actuation.apply_q_init(self.model, self.data, self.q_init)
+
+    def _on_pacing(self) -> None:
+        """A request arrived while waiting, or a report is due."""
+        self._requests.serve()
+        if self._pacing.report_due():
+            self._last_report = self._pacing.take_report(self.data.time)
+            self._on_report(self._last_report)
+
+    def _on_report(self, report: PacingReport) -> None:
+        logging.getLogger("xbot2_fast.rtf").info("%s", report)
+        if report.lost:
+            logger.warning("%.3f s of wall time lost: the machine does not hold the target RTF", report.lost)
+        _log_mujoco_warnings()
+
+    def _on_frame(self) -> None:
+        if self.viewer is None:
+            return
+        if self.viewer.running:
+            self.viewer.sync()
+        else:
+            self._running = False
+
+    def _open_viewer(self, fps: float, key_callback: Callable[[int], None] | None) -> None:
+        from xbot2_fast.viewer import NativeViewer, display_available
+
+        if not display_available():
+            logger.warning("no display: running headless")
+            return
+        self.viewer = NativeViewer(self.model, self.data, key_callback)
+        self._after(EveryInterval(1 / fps), self._on_frame)
+
+    # ---- state of the run
+
+    @property
+    def running(self) -> bool:
+        """Whether `run()` still steps: until `close()`, an error, Ctrl-C or the viewer's window was closed."""
+        return self._running
+
+    @property
+    def target_rtf(self) -> float:
+        """Simulated seconds per wall second that the loop aims at."""
+        return self._pacing.target_rtf
+
+    @property
+    def pacing_report(self) -> PacingReport | None:
+        """The last full second against the wall clock; None in the first."""
+        return self._last_report
+
+    def set_target_rtf(self, value: float) -> None:
+        """Change the target, from any thread; the schedule starts anew with the next step.
+
+        Raises:
+            ValueError: not a finite positive number.
+        """
+        rtf = check_target_rtf(value)
+        self._requests.file(lambda: setattr(self._pacing, "target_rtf", rtf))
+
+    def close(self) -> None:
+        """End the simulation: the viewer's window, the socket and the shared memory are gone afterwards. Idempotent."""
+        self._running = False
+        if self._closed:
+            return
+        self._closed = True
+        self._loop.rewind()
+        if self.viewer is not None:
+            self.viewer.close()
+        self.bridge.close()
+        self._pacing.stage.unwatch(self._requests.fileno())
+        self._requests.close()
+        _log_mujoco_warnings()
+
+    def __enter__(self) -> "SimulatorWrapper":
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+
+def _check_count(name: str, value: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError(f"{name}: expected an integer >= 1, got {value!r}")
+
+
+def _log_mujoco_warnings() -> None:
+    """Log what MuJoCo warned of since the last call, once a kind: the same text but for its numbers is one kind."""
+    kinds: dict[str, list[str]] = {}
+    for text in take_warnings():
+        kinds.setdefault(re.sub(r"[-+\d.e]+", "#", text), []).append(text)
+    for texts in kinds.values():
+        mujoco_logger.warning("%s%s", texts[0], f" ({len(texts)} times)" if len(texts) > 1 else "")
