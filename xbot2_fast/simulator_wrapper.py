@@ -122,7 +122,6 @@ class SimulatorWrapper:
             self._assemble()
             if viewer:
                 self._open_viewer(viewer_fps, viewer_key_callback)
-            self._after(self._pacing.stage, self._on_pacing)  # last: what comes before it is done by the step's time
         except BaseException:
             self.close()
             raise
@@ -132,16 +131,19 @@ class SimulatorWrapper:
         self._before(self._requests.stage, self._requests.serve)
         self._before(ResetWatch(), self._on_reset)
         self._before(self.bridge.receive_stage, self.bridge.on_receive)
-        self._after(self.bridge.send_stage, self.bridge.on_send)
+        self._loop.after(self._pacing.stage, 0)  # stays last: what comes before it is done by the next step's time
+        self._post_handlers.append(self._on_pacing)
         self._pacing.stage.watch(self._requests.fileno())
+        self._after(self.bridge.send_stage, self.bridge.on_send)
 
     def _before(self, stage: Stage, handler: Callable[[], None]) -> None:
-        self._loop.before(stage)
+        self._loop.before(stage, len(self._pre_handlers))
         self._pre_handlers.append(handler)
 
     def _after(self, stage: Stage, handler: Callable[[], None]) -> None:
-        self._loop.after(stage)
-        self._post_handlers.append(handler)
+        index = len(self._post_handlers) - 1
+        self._loop.after(stage, index)
+        self._post_handlers.insert(index, handler)
 
     def every(self, seconds: float, call: Callable[[], None]) -> None:
         """Have the simulation thread make this call once per interval of wall time [s], behind a step.

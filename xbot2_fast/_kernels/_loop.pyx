@@ -119,7 +119,7 @@ cdef int _run_stages(Stages* stages, Clock* clock) noexcept nogil:
 
 
 cdef class StepLoop:
-    """Runs the stages around mj_step in the order in which they were added.
+    """Runs the stages around mj_step in order.
 
     Holds the model, the data and the stages; the stages hold what they point to.
     """
@@ -151,22 +151,26 @@ cdef class StepLoop:
         self.clock.time = _mujoco.get_time(self.model, self.data)
         self.clock.now = monotonic_ns()
 
-    cdef int _add(self, Stages* stages, Stage stage) except -1:
+    cdef int _insert(self, Stages* stages, Stage stage, int index) except -1:
+        cdef int i
         if stages.n == MAX_STAGES:
             raise RuntimeError(f"StepLoop: more than {MAX_STAGES} stages")
-        stages.run[stages.n] = stage.run
-        stages.context[stages.n] = stage.context
+        for i in range(stages.n, index, -1):
+            stages.run[i] = stages.run[i - 1]
+            stages.context[i] = stages.context[i - 1]
+        stages.run[index] = stage.run
+        stages.context[index] = stage.context
         stages.n += 1
         self.stages.append(stage)
-        return stages.n
+        return 0
 
-    def before(self, Stage stage not None):
-        """Add a stage that runs before mj_step; returns the number by which pre_step asks for its handler."""
-        return self._add(&self.pre, stage)
+    def before(self, Stage stage not None, int index):
+        """Insert a stage before mj_step at this place of their order."""
+        self._insert(&self.pre, stage, index)
 
-    def after(self, Stage stage not None):
-        """Add a stage that runs behind mj_step; returns the number by which post_step asks for its handler."""
-        return self._add(&self.post, stage)
+    def after(self, Stage stage not None, int index):
+        """Insert a stage behind mj_step at this place of their order."""
+        self._insert(&self.post, stage, index)
 
     def pre_step(self):
         if self.pre.cursor == 0:
