@@ -46,9 +46,7 @@ def compare(
     times = times[rounds // 10 + 1 :]
     ratios = [b / a for a, b in times]
     tenths = quantiles(ratios, n=10)
-    return Comparison(
-        median(a for a, _ in times), median(b for _, b in times), median(ratios), tenths[0], tenths[-1]
-    )
+    return Comparison(median(a for a, _ in times), median(b for _, b in times), median(ratios), tenths[0], tenths[-1])
 
 
 def _time(function: Callable[[], object], calls: int, between: Callable[[], object] | None) -> float:

@@ -1,7 +1,5 @@
 """Options and rules that all tests share."""
 
-import pytest
-
 LONG = ("fuzz", "soak")
 
 

@@ -77,7 +77,11 @@ def main(argv: list[str] | None = None) -> int:
         outcomes.touch()
         run = subprocess.run(
             [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--no-header"],
-            cwd=ROOT, env={**os.environ, RECORD: str(record)}, capture_output=True, text=True, check=False,
+            cwd=ROOT,
+            env={**os.environ, RECORD: str(record)},
+            capture_output=True,
+            text=True,
+            check=False,
         )
         if run.returncode not in (0, 5):
             print(run.stdout, run.stderr, file=sys.stderr)

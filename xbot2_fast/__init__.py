@@ -6,9 +6,9 @@ from importlib.util import find_spec
 if find_spec("xbot2_fast._kernels._mujoco") is None:
     raise ImportError(
         "xbot2_fast: the compiled kernels are missing, so this is a source tree that was not built.\n"
-        "In the clone's root Python finds the source tree before an installed package. Either make it an editable install,\n"
+        "In the clone's root Python finds the source tree before an installed package. Make it an editable install,\n"
         "    pip install meson-python meson ninja cython && pip install --no-build-isolation -e .\n"
-        "or install it with 'pip install .' and use its console scripts (xbot2-sim, mjctl) or another working directory."
+        "or install it with 'pip install .' and use its scripts (xbot2-sim, mjctl) or another directory."
     )
 
 # Public name -> module that defines it; resolved when first used, so that `import xbot2_fast` stays cheap.

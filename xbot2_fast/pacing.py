@@ -33,7 +33,7 @@ class PacingReport:
         )
 
 
-def check_target_rtf(value: float, *, unlimited: bool = False) -> float:
+def check_target_rtf(value: float | str, *, unlimited: bool = False) -> float:
     """The target real-time factor as a float.
 
     Args:

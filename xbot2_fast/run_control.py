@@ -1,5 +1,6 @@
 """Requests from other threads, carried out by the simulation thread at the start of a step."""
 
+import contextlib
 import os
 from collections import deque
 from collections.abc import Callable
@@ -31,10 +32,8 @@ class Requests:
     def serve(self) -> None:
         """Make the calls that were filed, oldest first. On the simulation thread only."""
         self.stage.lower()  # first, so that a call filed from here on raises it again
-        try:
+        with contextlib.suppress(BlockingIOError):
             os.eventfd_read(self._event)
-        except BlockingIOError:
-            pass
         while self._calls:
             self._calls.popleft()()
 

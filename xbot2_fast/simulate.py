@@ -60,7 +60,9 @@ def _number(text: str, least: float, open_end: bool = False) -> float:
     except ValueError:
         value = math.nan
     if not least <= value < math.inf or (open_end and value == least):
-        raise argparse.ArgumentTypeError(f"expected a finite number {'>' if open_end else '>='} {least:g}, got {text!r}")
+        raise argparse.ArgumentTypeError(
+            f"expected a finite number {'>' if open_end else '>='} {least:g}, got {text!r}"
+        )
     return value
 
 
@@ -85,39 +87,87 @@ def build_parser() -> argparse.ArgumentParser:
 def _add_model_options(group) -> None:
     urdf = group.add_mutually_exclusive_group()
     urdf.add_argument("--urdf", type=Path, metavar="FILE", help="the robot")
-    urdf.add_argument("--urdf-cmd", metavar="COMMAND", help="shell command that prints the URDF, such as 'xacro robot.xacro'")
-    group.add_argument("--xml", dest="sources", const="file", action=_Source, type=Path, metavar="FILE",
-                       help="MJCF to merge: a world, actuators, defaults, q_init; repeatable, in the order given")
-    group.add_argument("--xml-cmd", dest="sources", const="command", action=_Source, metavar="COMMAND",
-                       help="shell command that prints MJCF to merge; repeatable")
+    urdf.add_argument(
+        "--urdf-cmd", metavar="COMMAND", help="shell command that prints the URDF, such as 'xacro robot.xacro'"
+    )
+    group.add_argument(
+        "--xml",
+        dest="sources",
+        const="file",
+        action=_Source,
+        type=Path,
+        metavar="FILE",
+        help="MJCF to merge: a world, actuators, defaults, q_init; repeatable, in the order given",
+    )
+    group.add_argument(
+        "--xml-cmd",
+        dest="sources",
+        const="command",
+        action=_Source,
+        metavar="COMMAND",
+        help="shell command that prints MJCF to merge; repeatable",
+    )
     group.add_argument("--name", help="model name (default: robot)")
-    group.add_argument("--output-dir", type=Path, metavar="DIR", help="where the model is written (default: /tmp/<name>_mujoco)")
+    group.add_argument(
+        "--output-dir", type=Path, metavar="DIR", help="where the model is written (default: /tmp/<name>_mujoco)"
+    )
     group.add_argument("--copy-assets", action="store_true", help="copy meshes and textures instead of linking them")
-    group.add_argument("--floating-base", action="store_true", help="free joint on the root, set down on the floor at q_init")
-    group.add_argument("--auto-actuators", choices=("position", "intvelocity", "motor"),
-                       help="an actuator for every joint, named like it, with the joint's effort limit")
-    group.add_argument("--kp", type=_not_negative, metavar="GAIN", help="stiffness of the auto actuators [Nm/rad or N/m]")
-    group.add_argument("--kd", type=_not_negative, metavar="GAIN", help="damping of the auto actuators [Nm s/rad or N s/m]")
+    group.add_argument(
+        "--floating-base", action="store_true", help="free joint on the root, set down on the floor at q_init"
+    )
+    group.add_argument(
+        "--auto-actuators",
+        choices=("position", "intvelocity", "motor"),
+        help="an actuator for every joint, named like it, with the joint's effort limit",
+    )
+    group.add_argument(
+        "--kp", type=_not_negative, metavar="GAIN", help="stiffness of the auto actuators [Nm/rad or N/m]"
+    )
+    group.add_argument(
+        "--kd", type=_not_negative, metavar="GAIN", help="damping of the auto actuators [Nm s/rad or N s/m]"
+    )
 
 
 def _add_run_options(group) -> None:
     group.add_argument("--headless", action="store_true", help="no viewer")
-    group.add_argument("--viewer-fps", type=_positive, default=60.0, metavar="FPS", help="frames per second (default: 60)")
-    group.add_argument("--target-rtf", type=_rtf, default=1.0, metavar="RTF",
-                       help="simulated seconds per second, or 'max' (default: 1)")
+    group.add_argument(
+        "--viewer-fps", type=_positive, default=60.0, metavar="FPS", help="frames per second (default: 60)"
+    )
+    group.add_argument(
+        "--target-rtf",
+        type=_rtf,
+        default=1.0,
+        metavar="RTF",
+        help="simulated seconds per second, or 'max' (default: 1)",
+    )
     group.add_argument("--duration", type=_positive, metavar="SECONDS", help="end after this much simulation time")
-    group.add_argument("--sync-interval", type=_not_negative, default=0.0, metavar="SECONDS",
-                       help="least wall time between two waits for real time (default: 0, after each step)")
+    group.add_argument(
+        "--sync-interval",
+        type=_not_negative,
+        default=0.0,
+        metavar="SECONDS",
+        help="least wall time between two waits for real time (default: 0, after each step)",
+    )
     group.add_argument("--disable-ros", action="store_true", help="no ROS 2 publishers")
 
 
 def _add_bridge_options(group) -> None:
-    group.add_argument("--socket-path", metavar="PATH",
-                       help="where the controller finds us (default: /tmp/mj_simulator_server.sock)")
-    group.add_argument("--bridge-protocol", choices=("auto", "shm", "json"), default="auto",
-                       help="how controllers may be served (default: auto, as each one asks)")
-    group.add_argument("--send-state-decimation", type=_count, default=1, metavar="N",
-                       help="publish the state in every N-th step (default: 1)")
+    group.add_argument(
+        "--socket-path", metavar="PATH", help="where the controller finds us (default: /tmp/mj_simulator_server.sock)"
+    )
+    group.add_argument(
+        "--bridge-protocol",
+        choices=("auto", "shm", "json"),
+        default="auto",
+        help="how controllers may be served (default: auto, as each one asks)",
+    )
+    group.add_argument(
+        "--send-state-decimation",
+        type=_count,
+        default=1,
+        metavar="N",
+        help="publish the state in every N-th step (default: 1)",
+    )
 
 
 # ---- model
@@ -278,7 +328,7 @@ def main(argv: list[str] | None = None) -> int:
     except SystemExit:
         raise
     except BrokenPipeError:  # the reader of our stdout is gone: not ours to report
-        sys.stdout = None  # type: ignore[assignment]
+        sys.stdout = None
         return 1
     except Exception as error:
         if arguments.debug:

@@ -115,8 +115,12 @@ class SimulatorWrapper:
         self._requests = Requests()
         self.viewer = None
         self.bridge = MjXbot2Bridge(
-            "mj_simulator", model, self.data, socket_path,
-            protocol=bridge_protocol, send_state_decimation=send_state_decimation,
+            "mj_simulator",
+            model,
+            self.data,
+            socket_path,
+            protocol=bridge_protocol,
+            send_state_decimation=send_state_decimation,
         )
         try:
             self._assemble()
@@ -212,7 +216,7 @@ class SimulatorWrapper:
     # ---- handlers
 
     def _on_reset(self) -> None:
-        """Before the first step, and whenever somebody put the time back: the initial configuration, at the time reached."""
+        """The initial configuration, at the time reached: before the first step, and when somebody put the time back."""
         if self._loop.steps:
             self.data.time = self._loop.last_time
             self._loop.refresh_time()

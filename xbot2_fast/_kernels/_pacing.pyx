@@ -61,7 +61,7 @@ cdef long long _due(Schedule* s, double time, long long now) noexcept nogil:
 
 
 cdef void _started(Schedule* s, long long due, double time, long long now) noexcept nogil:
-    """Book that the step after simulation time `time`, due at `due`, starts at wall time `now` (early counts as on time)."""
+    """Book that the step after simulation time `time`, due at `due`, starts at `now`; early counts as on time."""
     cdef long long late = now - due
     if late < 0:
         late = 0
@@ -105,7 +105,9 @@ cdef int _pace(void* context, Clock* clock) noexcept nogil:
 
 
 cdef class Pacer(Stage):
-    """Waits behind each step for the next one's time; asks for its handler once a report interval, and to serve requests.
+    """Waits behind each step for the next one's time.
+
+    Asks for its handler once a report interval, and while waiting when a watched descriptor is readable.
 
     `due` and `started` are the arithmetic alone, for any clock.
     """
