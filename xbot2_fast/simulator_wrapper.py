@@ -4,7 +4,7 @@ import logging
 import math
 import re
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import mujoco
 
@@ -14,6 +14,9 @@ from xbot2_fast._kernels._mujoco import take_warnings
 from xbot2_fast.bridge import MjXbot2Bridge
 from xbot2_fast.pacing import Pacing, PacingReport, check_target_rtf
 from xbot2_fast.run_control import Requests
+
+if TYPE_CHECKING:
+    from xbot2_fast.viewer import NativeViewer
 
 logger = logging.getLogger(__name__)
 mujoco_logger = logging.getLogger("xbot2_fast.mujoco")
@@ -113,7 +116,7 @@ class SimulatorWrapper:
         self._post_handlers: list[Callable[[], None]] = []
         self._loop = StepLoop(model, self.data)
         self._requests = Requests()
-        self.viewer = None
+        self.viewer: NativeViewer | None = None
         self.bridge = MjXbot2Bridge(
             "mj_simulator",
             model,
@@ -216,7 +219,7 @@ class SimulatorWrapper:
     # ---- handlers
 
     def _on_reset(self) -> None:
-        """The initial configuration, at the time reached: before the first step, and when somebody put the time back."""
+        """The initial configuration, at the time reached: before the first step and when the time was put back."""
         if self._loop.steps:
             self.data.time = self._loop.last_time
             self._loop.refresh_time()
