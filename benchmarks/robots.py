@@ -32,7 +32,9 @@ def _leg(name: str, x: float, y: float) -> str:
 
 def humanoid_29() -> mujoco.MjModel:
     """A floating torso on four six-jointed limbs and a five-jointed neck: 29 joints, four feet on the floor."""
-    limbs = [_leg(f"limb{k}_", x, y) for k, (x, y) in enumerate([(0.2, 0.15), (0.2, -0.15), (-0.2, 0.15), (-0.2, -0.15)])]
+    limbs = [
+        _leg(f"limb{k}_", x, y) for k, (x, y) in enumerate([(0.2, 0.15), (0.2, -0.15), (-0.2, 0.15), (-0.2, -0.15)])
+    ]
     neck = "".join(
         f'<body pos="0 0 .05"><joint name="neck{k}" axis="{"0 1 0" if k % 2 else "0 0 1"}" range="-1 1" armature=".01"/>'
         f'<geom size=".03" mass=".3" contype="0"/>'

@@ -1,0 +1,3 @@
+"""Plugins of the test run; they must be named in the root."""
+
+pytest_plugins = ["tests.requirements"]
