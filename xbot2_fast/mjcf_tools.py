@@ -1,0 +1,3 @@
+"""The old import path of MjcfGenerator."""
+
+from xbot2_fast.mjcf import MjcfGenerator as MjcfGenerator
