@@ -12,6 +12,7 @@ from xbot2_fast import overlays
 from xbot2_fast._kernels import _scan_markers
 
 GRID = np.meshgrid(np.linspace(-1, 1, 3), np.linspace(0, 1, 4), indexing="ij")
+LEFT_ALONE = ("camdist", "category")  # mjv_initGeom does not set them
 
 
 def _scene(maxgeom=100):
@@ -84,7 +85,7 @@ def test_markers_are_appended_behind_what_is_there():
 
 
 @pytest.mark.requirement("S0-283")
-@pytest.mark.parametrize("maxgeom, added", [(0, 0), (1, 1), (11, 11), (12, 12), (13, 12)])
+@pytest.mark.parametrize(("maxgeom", "added"), [(0, 0), (1, 1), (11, 11), (12, 12), (13, 12)])
 def test_the_scene_s_room_limits_them(maxgeom, added):
     scene = _scene(maxgeom)
     assert overlays.add_height_spheres(scene, *GRID, np.zeros((3, 4))) == added
@@ -102,14 +103,15 @@ def test_a_sphere_is_all_that_mjv_initGeom_makes_of_it():
     mujoco.mjv_initGeom(
         plain.geoms[0], mujoco.mjtGeom.mjGEOM_SPHERE, np.full(3, 0.1), np.array([1.0, 2, 3]), np.eye(3).ravel(), rgba
     )
-    for name in (n for n in dir(plain.geoms[0]) if not n.startswith("_") and n != "camdist"):  # the renderer's own
+    for name in (n for n in dir(plain.geoms[0]) if not n.startswith("_") and n not in LEFT_ALONE):
         np.testing.assert_array_equal(getattr(scene.geoms[0], name), getattr(plain.geoms[0], name), err_msg=name)
+    assert scene.geoms[0].category == mujoco.mjtCatBit.mjCAT_DECOR
     assert scene.geoms[0].objtype == mujoco.mjtObj.mjOBJ_UNKNOWN
     assert scene.geoms[1].label == "F=100 N"
 
 
 @pytest.mark.parametrize(
-    "arguments, message",
+    ("arguments", "message"),
     [
         ({"x": np.zeros((2, 4))}, r"x, y, heights: expected one shape \(N, M\), got \(2, 4\), \(3, 4\), \(3, 4\)"),
         ({"radius": 0}, "radius: expected a positive number of metres, got 0"),

@@ -4,7 +4,7 @@ MuJoCo's own mjv_initGeom fills a template once; a marker is a copy of it with a
 members of an mjvGeom lie is measured on that template, so that no struct of MuJoCo is compiled in.
 """
 from libc.math cimport INFINITY, isfinite
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 import mujoco
 import numpy as np
@@ -64,16 +64,18 @@ cdef Py_ssize_t _measure_head() except -1:
     for back in range(1, 64):
         if at[-back] == 0x5EED:
             return 4 * back
-    raise ImportError(f"MuJoCo {mujoco.__version__} lays out mjvGeom in a way that is not known: pip install -U xbot2-fast")
+    raise ImportError(f"MuJoCo {mujoco.__version__} lays out mjvGeom in an unknown way: pip install -U xbot2-fast")
 
-for _geom in _template.geoms:
-    mujoco.mjv_initGeom(_geom, mujoco.mjtGeom.mjGEOM_SPHERE, np.ones(3), np.zeros(3), np.eye(3).ravel(),
-                        np.ones(4, np.float32))
 cdef Py_ssize_t HEAD = _measure_head()
 cdef char* TEMPLATE = _array(_template.geoms[0].size) - HEAD
 cdef Py_ssize_t STRIDE = _array(_template.geoms[1].size) - _array(_template.geoms[0].size)
 cdef Py_ssize_t POS = _array(_template.geoms[0].pos) - TEMPLATE
 cdef Py_ssize_t RGBA = _array(_template.geoms[0].rgba) - TEMPLATE
+
+memset(TEMPLATE, 0, STRIDE)   # mjv_initGeom leaves some members as they are
+mujoco.mjv_initGeom(_template.geoms[0], mujoco.mjtGeom.mjGEOM_SPHERE, np.ones(3), np.zeros(3), np.eye(3).ravel(),
+                    np.ones(4, np.float32))
+_template.geoms[0].category = int(mujoco.mjtCatBit.mjCAT_DECOR)
 
 
 def write_spheres(geoms, Py_ssize_t first, const double[:, ::1] x, const double[:, ::1] y, const double[:, ::1] z,
