@@ -10,7 +10,7 @@ import mujoco
 import numpy as np
 from numpy.typing import ArrayLike
 
-from xbot2_fast._kernels import _scan_markers
+from xbot2_fast._kernels._scan_markers import finite_range, write_spheres
 
 
 def add_height_spheres(
@@ -38,8 +38,8 @@ def add_height_spheres(
         raise ValueError(f"x, y, heights: expected one shape (N, M), got {x.shape}, {y.shape}, {heights.shape}")
     if not 0 < radius < math.inf:
         raise ValueError(f"radius: expected a positive number of metres, got {radius!r}")
-    low, high = _scan_markers.finite_range(heights) if height_range is None else _ascending(height_range)
-    added = _scan_markers.write_spheres(scene.geoms, scene.ngeom, x, y, heights, radius, low, high)
+    low, high = finite_range(heights) if height_range is None else _ascending(height_range)
+    added = write_spheres(scene.geoms, scene.ngeom, x, y, heights, radius, low, high)
     scene.ngeom += added
     return added
 
