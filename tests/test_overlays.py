@@ -12,7 +12,7 @@ from xbot2_fast import overlays
 from xbot2_fast._kernels import _scan_markers
 
 GRID = np.meshgrid(np.linspace(-1, 1, 3), np.linspace(0, 1, 4), indexing="ij")
-LEFT_ALONE = ("camdist", "category")  # mjv_initGeom does not set them
+LEFT_ALONE = ("camdist", "category", "modelrbound", "objid", "transparent")  # by mjv_initGeom
 
 
 def _scene(maxgeom=100):
@@ -106,6 +106,7 @@ def test_a_sphere_is_all_that_mjv_initGeom_makes_of_it():
     for name in (n for n in dir(plain.geoms[0]) if not n.startswith("_") and n not in LEFT_ALONE):
         np.testing.assert_array_equal(getattr(scene.geoms[0], name), getattr(plain.geoms[0], name), err_msg=name)
     assert scene.geoms[0].category == mujoco.mjtCatBit.mjCAT_DECOR
+    assert scene.geoms[0].objid == -1
     assert scene.geoms[0].objtype == mujoco.mjtObj.mjOBJ_UNKNOWN
     assert scene.geoms[1].label == "F=100 N"
 

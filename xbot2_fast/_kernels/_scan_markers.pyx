@@ -76,6 +76,7 @@ memset(TEMPLATE, 0, STRIDE)   # mjv_initGeom leaves some members as they are
 mujoco.mjv_initGeom(_template.geoms[0], mujoco.mjtGeom.mjGEOM_SPHERE, np.ones(3), np.zeros(3), np.eye(3).ravel(),
                     np.ones(4, np.float32))
 _template.geoms[0].category = int(mujoco.mjtCatBit.mjCAT_DECOR)
+_template.geoms[0].objid = -1
 
 
 def write_spheres(geoms, Py_ssize_t first, const double[:, ::1] x, const double[:, ::1] y, const double[:, ::1] z,
