@@ -12,9 +12,21 @@ from xbot2_fast import overlays
 from xbot2_fast._kernels import _scan_markers
 
 GRID = np.meshgrid(np.linspace(-1, 1, 3), np.linspace(0, 1, 4), indexing="ij")
-SET_BY_MUJOCO = (
-    "type size pos mat rgba dataid matid texcoord emission specular shininess reflectance label"
-).split()  # the members that mjv_initGeom sets
+SET_BY_MUJOCO = [
+    "type",
+    "size",
+    "pos",
+    "mat",
+    "rgba",
+    "dataid",
+    "matid",
+    "texcoord",
+    "emission",
+    "specular",
+    "shininess",
+    "reflectance",
+    "label",
+]  # the members that mjv_initGeom sets
 
 
 def _scene(maxgeom=100):
