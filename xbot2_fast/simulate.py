@@ -107,6 +107,19 @@ def _add_model_options(group) -> None:
         metavar="COMMAND",
         help="shell command that prints MJCF to merge; repeatable",
     )
+    srdf = group.add_mutually_exclusive_group()
+    srdf.add_argument("--srdf", type=Path, metavar="FILE", help="link pairs that never collide, and named poses")
+    srdf.add_argument("--srdf-cmd", metavar="COMMAND", help="shell command that prints the SRDF")
+    group.add_argument("--pose", metavar="NAME", help="group state of the SRDF to start in")
+    group.add_argument(
+        "--missing-assets",
+        choices=("error", "skip"),
+        default="error",
+        help="what to do about mesh files that do not exist (default: error)",
+    )
+    group.add_argument(
+        "--lenient", action="store_true", help="warn of custom tags that match nothing instead of ending"
+    )
     group.add_argument("--name", help="model name (default: robot)")
     group.add_argument(
         "--output-dir", type=Path, metavar="DIR", help="where the model is written (default: /tmp/<name>_mujoco)"
@@ -200,13 +213,25 @@ def build_generator(arguments: argparse.Namespace) -> "MjcfGenerator":
         output_dir=arguments.output_dir,
         copy_assets=arguments.copy_assets,
         urdf_path=urdf_path,
+        missing_assets=arguments.missing_assets,
+        lenient=arguments.lenient,
         floating_base=arguments.floating_base,
         auto_actuators=arguments.auto_actuators,
         **gains,
     )
     for fragment in fragments:
         generator.merge_xml(fragment)
+    _merge_srdf(generator, arguments)
     return generator
+
+
+def _merge_srdf(generator: "MjcfGenerator", arguments: argparse.Namespace) -> None:
+    if arguments.srdf is not None:
+        generator.merge_srdf(_read(arguments.srdf, "--srdf"), arguments.pose)
+    elif arguments.srdf_cmd is not None:
+        generator.merge_srdf(_output_of(arguments.srdf_cmd), arguments.pose)
+    elif arguments.pose is not None:
+        raise UserError("--pose: poses come from an SRDF: give --srdf or --srdf-cmd as well")
 
 
 def _robot(arguments: argparse.Namespace) -> tuple[str | bytes, Path | None, list[str | Path]]:
