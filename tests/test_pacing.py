@@ -36,16 +36,21 @@ def drive(stage, clock: VirtualClock, time: float) -> None:
 
 @given(
     rtf=st.sampled_from([0.5, 1.0, 2.0, 5.0, math.inf]),
-    work=st.lists(st.integers(0, 200_000_000), min_size=1, max_size=60),
+    work=st.lists(
+        st.tuples(st.integers(0, 200_000_000), st.sampled_from([None, None, 0.1, 1.0, 3.0, math.inf])),
+        min_size=1, max_size=60,
+    ),
     oversleep=st.integers(0, 300_000),
 )
-def test_equals_the_reference_for_any_work_of_the_steps(rtf, work, oversleep):
+def test_equals_the_reference_for_any_work_of_the_steps_and_any_change_of_target(rtf, work, oversleep):
     pacing = Pacing(rtf)
     ours, theirs = VirtualClock(oversleep), VirtualClock(oversleep)
     reference = ReferencePacer(rtf, theirs, theirs.sleep)
-    for k, ns in enumerate(work, start=1):
+    for k, (ns, target) in enumerate(work, start=1):
         ours.now += ns
         theirs.now += ns
+        if target is not None:
+            pacing.target_rtf = reference.wanted_rtf = target
         drive(pacing.stage, ours, k * 1e-3)
         reference.after_step(k * 1e-3)
         assert ours.now == theirs.now
@@ -93,6 +98,39 @@ def test_a_new_target_starts_the_schedule_anew():
     before = clock.now
     drive(pacing.stage, clock, 0.101)
     assert clock.now - before == pytest.approx(2_000_000, abs=2)
+
+
+@pytest.mark.requirement("S0-057")
+def test_a_thousand_changes_of_target_leave_no_error():
+    clock, pacing = VirtualClock(oversleep=150_000), Pacing(1.0)
+    drive(pacing.stage, clock, 0.0)
+    start, wanted = clock.now, 0.0
+    for k in range(1, 1001):
+        clock.now += 30_000
+        rtf = 0.5 + (k % 11) / 10
+        pacing.target_rtf = rtf
+        drive(pacing.stage, clock, k * 1e-3)
+        wanted += 1e-3 / rtf
+    assert (clock.now - start) * 1e-9 == pytest.approx(wanted, abs=0.2e-3)  # one sleep that ends late, not a thousand
+
+
+def test_a_faster_target_ends_a_long_wait_without_calling_it_late():
+    clock, pacing = VirtualClock(), Pacing(1e-3)
+    drive(pacing.stage, clock, 0.0)
+    due = pacing.stage.due(1e-3, clock())
+    assert due == clock.now + 1_000_000_000
+    clock.now += 400_000_000
+    pacing.target_rtf = 1.0
+    assert pacing.stage.due(1e-3, clock()) == clock.now
+    drive(pacing.stage, clock, 1e-3)
+    assert pacing.lost == 0.0
+
+
+def test_a_restart_makes_the_next_step_due_now():
+    pacing = Pacing(1.0)
+    pacing.restart(5.0)
+    before = pacing.stage.due(5.0, 0)
+    assert pacing.stage.due(5.001, before) == before + 1_000_000
 
 
 def test_the_report_keeps_the_words_of_the_line_that_scripts_read():

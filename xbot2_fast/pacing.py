@@ -71,7 +71,7 @@ class Pacing:
 
     @property
     def target_rtf(self) -> float:
-        """The target; setting it starts the schedule anew at the next step."""
+        """The target. Setting it bends the schedule where the last step was due, so that no error adds up."""
         return self.stage.target_rtf
 
     @target_rtf.setter
@@ -83,9 +83,9 @@ class Pacing:
         """Wall time given up in all [s]."""
         return self.stage.lost
 
-    def rebase(self) -> None:
-        """Start the schedule anew at the next step: after a pause, a respawn or a change of target."""
-        self.stage.rebase()
+    def restart(self, simulation_time: float) -> None:
+        """Start the schedule anew, the next step being due now: after a pause or a respawn."""
+        self.stage.anchor(simulation_time)
 
     def report_due(self) -> bool:
         """Whether a second of wall time went by since the last report."""

@@ -32,9 +32,12 @@ cdef long long CATCH_UP_NS = 100_000_000   # lateness beyond this is given up: t
 
 cdef struct Schedule:
     double target_rtf        # simulated seconds per wall second; inf: no pacing
+    double wanted_rtf        # the target from the next look at the schedule on
     double anchor_time       # the schedule is a line through this simulation time ...
     long long anchor_now     # ... and this wall time [ns]
     int anchored
+    double last_time         # the step that began last: simulation time before it,
+    long long last_due       # and when it was due [ns]
     long long lost           # wall time given up in all [ns]
     # of the window since the last report
     long long window_now
@@ -49,15 +52,36 @@ cdef void _anchor(Schedule* s, double time, long long now) noexcept nogil:
     s.anchor_time = time
     s.anchor_now = now
     s.anchored = 1
+    s.last_time = time
+    s.last_due = now
+
+
+cdef long long _on_line(Schedule* s, double time, long long now) noexcept nogil:
+    if s.target_rtf == INFINITY:
+        return now
+    return s.anchor_now + <long long>((time - s.anchor_time) / s.target_rtf * 1e9)
+
+
+cdef void _retarget(Schedule* s, double time, long long now) noexcept nogil:
+    """Bend the line where the last step was due, so that changes move no step but by their own slope.
+
+    A faster target may put the step that waits now into the past: then it is due now, unless it was late already.
+    """
+    cdef long long earliest = min(_on_line(s, time, now), now)
+    s.target_rtf = s.wanted_rtf
+    _anchor(s, s.last_time, s.last_due)
+    if _on_line(s, time, now) < earliest:
+        s.anchor_time = time
+        s.anchor_now = earliest
 
 
 cdef long long _due(Schedule* s, double time, long long now) noexcept nogil:
     """Wall time at which the step after simulation time `time` is due [ns]."""
     if not s.anchored or time < s.anchor_time:
         _anchor(s, time, now)
-    if s.target_rtf == INFINITY:
-        return now
-    return s.anchor_now + <long long>((time - s.anchor_time) / s.target_rtf * 1e9)
+    if s.target_rtf != s.wanted_rtf:
+        _retarget(s, time, now)
+    return _on_line(s, time, now)
 
 
 cdef void _started(Schedule* s, long long due, double time, long long now) noexcept nogil:
@@ -65,6 +89,8 @@ cdef void _started(Schedule* s, long long due, double time, long long now) noexc
     cdef long long late = now - due
     if late < 0:
         late = 0
+    s.last_time = time
+    s.last_due = due
     s.starts += 1
     s.lateness_sum += late
     if late > s.lateness_max:
@@ -116,7 +142,7 @@ cdef class Pacer(Stage):
     def __cinit__(self, double target_rtf, double sync_interval=0.0, double report_interval=1.0):
         self.run = _pace
         self.context = &self.w
-        self.w.schedule.target_rtf = target_rtf
+        self.w.schedule.target_rtf = self.w.schedule.wanted_rtf = target_rtf
         self.w.sync_interval = <long long>(sync_interval * 1e9)
         self.w.report_interval = <long long>(report_interval * 1e9)
 
@@ -141,9 +167,9 @@ cdef class Pacer(Stage):
         cdef long long ns = <long long>(seconds * 1e9)
         return bool(xb_wait(self.w.fds, self.w.nfds, ns))
 
-    def rebase(self):
-        """Start the schedule anew at the next step."""
-        self.w.schedule.anchored = 0
+    def anchor(self, double time):
+        """Start the schedule anew: the step after this simulation time [s] is due now."""
+        _anchor(&self.w.schedule, time, monotonic_ns())
 
     def due(self, double time, long long now):
         return _due(&self.w.schedule, time, now)
@@ -153,12 +179,11 @@ cdef class Pacer(Stage):
 
     @property
     def target_rtf(self):
-        return self.w.schedule.target_rtf
+        return self.w.schedule.wanted_rtf
 
     @target_rtf.setter
     def target_rtf(self, double value):
-        self.w.schedule.target_rtf = value
-        self.rebase()
+        self.w.schedule.wanted_rtf = value
 
     @property
     def lost(self):
