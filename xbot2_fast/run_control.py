@@ -1,13 +1,17 @@
-"""Requests from other threads: calls for the simulation thread, and who may step: running, paused or advancing."""
+"""Requests from other threads: calls for the simulation thread, whether it may step, and the keys that ask for it."""
 
+import contextlib
+import logging
 import math
 import os
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from xbot2_fast._kernels._loop import Flag
+
+rtf_logger = logging.getLogger("xbot2_fast.rtf")
 
 _ROUNDING = 1e-9  # of a timestep: a duration that is a multiple of the timestep on paper takes no step more
 
@@ -22,6 +26,7 @@ class Requests:
         self.stage = Flag()
         self._calls: deque[Callable[[], None]] = deque()
         self._event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._lock = threading.Lock()  # nobody writes to the descriptor while it is closed and given to others
 
     def fileno(self) -> int:
         return self._event
@@ -34,31 +39,31 @@ class Requests:
 
     def wake(self) -> None:
         """End the wait of the simulation thread, if it waits."""
-        if self._event >= 0:
-            os.eventfd_write(self._event, 1)
+        with self._lock:
+            if self._event >= 0:
+                os.eventfd_write(self._event, 1)
 
     def serve(self) -> None:
         """Make the calls that were filed, oldest first. On the simulation thread only."""
         self.stage.lower()  # first, so that a call filed from here on raises it again
-        try:
+        with contextlib.suppress(BlockingIOError):
             os.eventfd_read(self._event)
-        except BlockingIOError:
-            pass
         while self._calls:
             self._calls.popleft()()
 
     def close(self) -> None:
         """Forget what is filed and give the descriptor back."""
         self._calls.clear()
-        if self._event >= 0:
-            event, self._event = self._event, -1
-            os.close(event)
+        with self._lock:
+            if self._event >= 0:
+                event, self._event = self._event, -1
+                os.close(event)
 
 
 class RunControl:
     """Whether the next step may be taken.
 
-    Any thread may call `pause`, `resume`, `advance`, `request_respawn` and `end`; they count from the moment they return.
+    Any thread may call `pause`, `resume`, `advance`, `request_respawn` and `end`; they count once they return.
     The simulation thread looks at `stepping` before each step, and asks `next_step` when it is False.
 
     Attributes:
@@ -178,3 +183,52 @@ def _check_duration(value: float) -> float:
     if not 0 < duration < math.inf:
         raise ValueError(f"duration_s: expected a finite positive number of seconds, got {value!r}")
     return duration
+
+
+# ---- keys
+
+_RIGHT, _KEYPAD_MINUS, _KEYPAD_PLUS = 262, 333, 334  # GLFW key codes; letters and signs are their ord()
+_FRAME = 1 / 60  # s of simulation time that one press of the right arrow advances
+_RTF_STEP, _RTF_LEAST = 0.1, 0.1
+
+
+class Controllable(Protocol):
+    """What the default keys act on: `SimulatorWrapper`."""
+
+    @property
+    def paused(self) -> bool: ...
+    @property
+    def target_rtf(self) -> float: ...
+    def set_paused(self, paused: bool = True) -> None: ...
+    def advance(self, duration_s: float = 0.1) -> None: ...
+    def set_target_rtf(self, value: float) -> None: ...
+    def respawn(self) -> bool: ...
+
+
+class DefaultKeys:
+    """Key callback: Space pauses and resumes, Right advances one frame, + and - change the target RTF, R respawns."""
+
+    def __init__(self, simulator: Controllable):
+        self._simulator = simulator
+
+    def __call__(self, key: int) -> None:
+        simulator = self._simulator
+        if key == ord(" "):
+            simulator.set_paused(not simulator.paused)
+        elif key == _RIGHT:
+            simulator.advance(_FRAME)
+        elif key in (ord("+"), ord("="), _KEYPAD_PLUS):
+            self._change_rtf(_RTF_STEP)
+        elif key in (ord("-"), _KEYPAD_MINUS):
+            self._change_rtf(-_RTF_STEP)
+        elif key in (ord("R"), ord("r")):
+            simulator.respawn()
+
+    def _change_rtf(self, change: float) -> None:
+        target = self._simulator.target_rtf
+        if math.isinf(target):
+            rtf_logger.info("target RTF: max, without a limit that + or - could change")
+            return
+        target = max(_RTF_LEAST, round(target + change, 10))
+        self._simulator.set_target_rtf(target)
+        rtf_logger.info("target RTF: %.1f", target)

@@ -4,7 +4,7 @@ import logging
 import math
 import re
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import mujoco
 
@@ -12,16 +12,17 @@ from xbot2_fast import actuation
 from xbot2_fast._kernels._loop import EveryInterval, ResetWatch, Stage, StepLoop
 from xbot2_fast._kernels._mujoco import take_warnings
 from xbot2_fast.bridge import MjXbot2Bridge
+from xbot2_fast.nan_guard import NanGuard
 from xbot2_fast.pacing import Pacing, PacingReport, check_target_rtf
-from xbot2_fast.run_control import Requests
-
-if TYPE_CHECKING:
-    from xbot2_fast.viewer import NativeViewer
+from xbot2_fast.run_control import DefaultKeys, Requests, RunControl
+from xbot2_fast.viewer import Viewer, display_available
+from xbot2_fast.viewing.frames import MarkerSource
 
 logger = logging.getLogger(__name__)
 mujoco_logger = logging.getLogger("xbot2_fast.mujoco")
 
 _HUGE = 1e10  # MuJoCo's own bound, mjMAXVAL
+_REST = 1 / 60  # s
 
 
 class SimulationDiverged(RuntimeError):
@@ -30,15 +31,18 @@ class SimulationDiverged(RuntimeError):
     Attributes:
         time: simulation time of the step that did it [s].
         joint: name of the first joint concerned.
+        path: the .npz file with the last states and commands (`NanGuard.write`); None if it could not be written.
     """
 
-    def __init__(self, time: float, joint: str, value: float):
+    def __init__(self, time: float, joint: str, value: float, path: str | None = None):
         super().__init__(
             f"the simulation diverged at {time:.6g} s: joint {joint!r} reached {value!r}; "
             "try a smaller timestep, the implicitfast integrator or lower gains"
+            + (f"; the last states and commands are in {path}" if path else "")
         )
         self.time = time
         self.joint = joint
+        self.path = path
 
 
 class SimulatorWrapper:
@@ -53,7 +57,8 @@ class SimulatorWrapper:
         ignore_joints: names of joints that the controller is not told of.
         viewer: open MuJoCo's viewer; without a display one line says so and the simulation runs headless.
         viewer_fps: frames per second of wall time.
-        viewer_key_callback: called with a GLFW key code, on the viewer's thread.
+        viewer_key_callback: called with a GLFW key code (letters and signs: their ord()), on a thread of the viewer's,
+            instead of `run_control.DefaultKeys`.
         send_state_decimation: publish the state in every n-th step.
         sync_interval: least wall time between two pacing waits [s]; 0 waits behind each step.
         target_rtf: simulated seconds per wall second; math.inf runs as fast as the machine can.
@@ -109,14 +114,20 @@ class SimulatorWrapper:
         self.q_init = dict(q_init or {})
         actuation.apply_q_init(model, mujoco.MjData(model), self.q_init)  # refuses a bad one before anything is opened
 
-        self._running = True
+        self._control = RunControl()
+        self._target_rtf = self._pacing.target_rtf
+        self._rested = False
         self._closed = False
         self._last_report: PacingReport | None = None
         self._pre_handlers: list[Callable[[], None]] = []
         self._post_handlers: list[Callable[[], None]] = []
+        self._paused_handlers: list[Callable[[], None]] = []  # called at each rest of a pause
         self._loop = StepLoop(model, self.data)
+        self._nan_guard = NanGuard(model, self.data)
         self._requests = Requests()
-        self.viewer: NativeViewer | None = None
+        self._markers: list[MarkerSource] = []  # payloads, forces, scan
+        self._pulled: list[int] = []
+        self.viewer: Viewer | None = None
         self.bridge = MjXbot2Bridge(
             "mj_simulator",
             model,
@@ -135,7 +146,9 @@ class SimulatorWrapper:
 
     def _assemble(self) -> None:
         """Put the stages in the order of a step (docs/architecture.md)."""
+        self._loop.before(self._nan_guard.stage, 0)  # stays last: it sees what mj_step gets
         self._before(self._requests.stage, self._requests.serve)
+        self._before(self._control.respawn_stage, self._on_respawn)
         self._before(ResetWatch(), self._on_reset)
         self._before(self.bridge.receive_stage, self.bridge.on_receive)
         self._loop.after(self._pacing.stage, 0)  # stays last: what comes before it is done by the next step's time
@@ -164,13 +177,14 @@ class SimulatorWrapper:
     # ---- the step
 
     def run(self) -> bool:
-        """One step: `pre_step`, `step`, `post_step`. True when it stepped, False after the end.
+        """One step: `pre_step`, `step`, `post_step`. True when it stepped, False after the end and while paused.
 
-        KeyboardInterrupt closes the simulator and ends it. Any other exception closes it too, and is raised.
+        Paused, it waits at most 1/60 s, serves what is served then, and returns. KeyboardInterrupt closes the simulator
+        and ends it. Any other exception closes it too, and is raised.
         """
-        if not self._running:
-            return False
         try:
+            if not self._control.stepping and not self._take_step():
+                return False
             self.pre_step()
             self.step()
             self.post_step()
@@ -180,6 +194,26 @@ class SimulatorWrapper:
             self.close()
             raise
         return True
+
+    def _take_step(self) -> bool:
+        """Not running freely: whether to step all the same (resumed, or advancing); if not, rest a frame."""
+        if self._control.next_step(self.model.opt.timestep):
+            if self._rested:
+                self._rested = False
+                self._pacing.restart(self.data.time)
+                self._pacing.take_report(self.data.time)
+            return True
+        if self._control.running:
+            self._rest()
+        return False
+
+    def _rest(self) -> None:
+        """Paused: wait for a request, at most 1/60 s; serve what is served in a pause, and show the present state."""
+        self._rested = True
+        if self._pacing.stage.rest(_REST):
+            self._requests.serve()
+        for handler in self._paused_handlers:
+            handler()
 
     def pre_step(self) -> None:
         """Everything that may change the state before the physics: requests, resets, commands."""
@@ -213,8 +247,16 @@ class SimulatorWrapper:
             v = slice(model.jnt_dofadr[joint], None if last else model.jnt_dofadr[joint + 1])
             for value in (*data.qpos[q], *data.qvel[v]):
                 if not abs(value) < _HUGE:
-                    return SimulationDiverged(data.time, model.joint(joint).name or f"joint {joint}", float(value))
+                    name = model.joint(joint).name or f"joint {joint}"
+                    return SimulationDiverged(data.time, name, float(value), self._write_history(name))
         raise AssertionError("the loop saw a value that is not there")
+
+    def _write_history(self, joint: str) -> str | None:
+        try:
+            return self._nan_guard.write(joint)
+        except OSError as error:
+            logger.error("the last states and commands could not be written: %s", error)
+            return None
 
     # ---- handlers
 
@@ -224,6 +266,12 @@ class SimulatorWrapper:
             self.data.time = self._loop.last_time
             self._loop.refresh_time()
         actuation.apply_q_init(self.model, self.data, self.q_init)
+
+    def _on_respawn(self) -> None:
+        self._control.take_respawn()
+        mujoco.mj_resetData(self.model, self.data)  # _on_reset does the rest
+        self._loop.refresh_time()
+        self._pacing.restart(self._loop.last_time)
 
     def _on_pacing(self) -> None:
         """A request arrived while waiting, or a report is due."""
@@ -238,52 +286,115 @@ class SimulatorWrapper:
             logger.warning("%.3f s of wall time lost: the machine does not hold the target RTF", report.lost)
         _log_mujoco_warnings()
 
-    def _on_frame(self) -> None:
-        if self.viewer is None:
-            return
-        if self.viewer.running:
-            self.viewer.sync()
-        else:
-            self._running = False
+    # ---- viewer
 
     def _open_viewer(self, fps: float, key_callback: Callable[[int], None] | None) -> None:
-        from xbot2_fast.viewer import NativeViewer, display_available
-
         if not display_available():
             logger.warning("no display: running headless")
             return
-        self.viewer = NativeViewer(self.model, self.data, key_callback)
+        self._on_key = key_callback or DefaultKeys(self)
+        self.viewer = Viewer(
+            "native", self.model, self.data, markers=self._markers, receive=self._on_viewer_message
+        )
         self._after(EveryInterval(1 / fps), self._on_frame)
+        self._paused_handlers.append(self._on_frame)
+
+    def _on_frame(self) -> None:
+        assert self.viewer is not None
+        report, rtf = self._last_report, self._target_rtf
+        self.viewer.sync(
+            paused=self._control.paused,
+            target_rtf=None if math.isinf(rtf) else rtf,
+            rtf=report.rtf if report else None,
+        )
+
+    def _on_viewer_message(self, message: dict[str, Any]) -> None:
+        """On the viewer's thread: what the user did there."""
+        match message["type"]:
+            case "key":
+                self._press(message["code"])
+            case "pull":
+                self._requests.file(lambda: self._pull(message["forces"]))
+            case "failed":
+                logger.warning("the viewer cannot show anything, running headless: %s", message["message"])
+            case "ended" if self.viewer is not None and self.viewer.failure is None:
+                self._control.end()
+                self._requests.wake()
+
+    def _press(self, key: int) -> None:
+        try:
+            self._on_key(key)
+        except Exception:
+            logger.exception("the viewer's key callback failed at key %d", key)
+
+    def _pull(self, forces: Mapping[str, list[float]]) -> None:
+        """Apply what the mouse pulls with, body -> force and torque, instead of what it pulled with before."""
+        for body in self._pulled:
+            self.data.xfrc_applied[body] = 0
+        self._pulled = [int(body) for body in forces]
+        for body, force in zip(self._pulled, forces.values(), strict=True):
+            self.data.xfrc_applied[body] = force
 
     # ---- state of the run
 
     @property
     def running(self) -> bool:
         """Whether `run()` still steps: until `close()`, an error, Ctrl-C or the viewer's window was closed."""
-        return self._running
+        return self._control.running
+
+    @property
+    def paused(self) -> bool:
+        """Whether the simulation is held, also during an advance; `set_paused` changes it."""
+        return self._control.paused
+
+    def set_paused(self, paused: bool = True) -> None:
+        """Pause or resume, from any thread. A step in progress is finished first.
+
+        Pausing discards a pending respawn. Resuming discards active and queued advances, and starts pacing anew.
+        """
+        if paused:
+            self._control.pause()
+        else:
+            self._control.resume()
+        self._requests.wake()
+
+    def advance(self, duration_s: float = 0.1) -> None:
+        """While paused: step on for this simulation time [s], in whole steps, behind the advances already queued.
+
+        From any thread; ignored while the simulation runs.
+
+        Raises:
+            ValueError: not a finite positive number.
+        """
+        self._control.advance(duration_s)
+        self._requests.wake()
 
     @property
     def target_rtf(self) -> float:
-        """Simulated seconds per wall second that the loop aims at."""
-        return self._pacing.target_rtf
+        """Simulated seconds per wall second that the loop aims at, the newest value that was set."""
+        return self._target_rtf
 
     @property
     def pacing_report(self) -> PacingReport | None:
         """The last full second against the wall clock; None in the first."""
         return self._last_report
 
+    def respawn(self) -> bool:
+        """Ask for a respawn before the next step, from any thread. False, and nothing happens, while paused."""
+        return self._control.request_respawn()
+
     def set_target_rtf(self, value: float) -> None:
-        """Change the target, from any thread; the schedule starts anew with the next step.
+        """Change the target, from any thread; it counts from the wait in progress on, and no error adds up.
 
         Raises:
             ValueError: not a finite positive number.
         """
-        rtf = check_target_rtf(value)
+        self._target_rtf = rtf = check_target_rtf(value)
         self._requests.file(lambda: setattr(self._pacing, "target_rtf", rtf))
 
     def close(self) -> None:
         """End the simulation: the viewer's window, the socket and the shared memory are gone afterwards. Idempotent."""
-        self._running = False
+        self._control.end()
         if self._closed:
             return
         self._closed = True

@@ -1,11 +1,25 @@
-"""The native viewer behind a small interface: open, sync, running, close."""
+"""The simulator's side of a viewer: a window, a browser's page, or a picture, each drawn by a process of its own."""
 
+import logging
 import os
+import socket
+import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import mujoco
+import numpy as np
+import orjson
+
+from xbot2_fast.viewing.frames import Frame, MarkerSource
+from xbot2_fast.viewing.link import MESSAGE_SIZE
+
+logger = logging.getLogger(__name__)
+
+_PATIENCE = 5.0  # s for the process to go when told
+_DRAWING = 60.0  # s for one picture
 
 
 def display_available() -> bool:
@@ -13,37 +27,195 @@ def display_available() -> bool:
     return sys.platform != "linux" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 
-class NativeViewer:
-    """MuJoCo's passive viewer in a window of its own.
+class Viewer:
+    """A process that shows the simulation.
+
+    `sync` costs the simulation some microseconds: it fills memory that the process shares, if the last frame was taken.
 
     Args:
-        key_callback: called with the GLFW key code on the viewer's thread.
+        kind: "native" (MuJoCo's viewer in a window), "web" (MuJoCo Studio in a browser) or "picture".
+        markers: what is drawn beside the model, rebuilt at each frame, in this order.
+        receive: called with each message of the process (a dict with "type"), on a thread of the viewer's.
+        options: keyword arguments of the kind.
+        environment: variables that the process gets beside ours.
+
+    Attributes:
+        failure: why the process could not show anything; None while it can.
     """
 
-    def __init__(self, model: mujoco.MjModel, data: mujoco.MjData, key_callback: Callable[[int], None] | None = None):
-        import mujoco.viewer
-
-        before = set(threading.enumerate())
-        self._handle = mujoco.viewer.launch_passive(model, data, key_callback=key_callback)
-        self._threads = [thread for thread in threading.enumerate() if thread not in before]
-
-    @property
-    def handle(self):
-        """MuJoCo's own viewer handle."""
-        return self._handle
+    def __init__(
+        self,
+        kind: str,
+        model: mujoco.MjModel,
+        data: mujoco.MjData,
+        *,
+        markers: Iterable[MarkerSource] = (),
+        receive: Callable[[dict[str, Any]], None] = lambda message: None,
+        options: dict[str, Any] | None = None,
+        environment: dict[str, str] | None = None,
+    ):
+        self._model, self._data = model, data
+        self._markers = markers
+        self._receive = receive
+        self._free = False  # the process took the last frame
+        self._ended = False
+        self.failure: str | None = None
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        model_fd, frame_fd = _model_file(model), _file(Frame.size(model))
+        try:
+            self._frame = Frame(model, frame_fd)
+            descriptors = (theirs.fileno(), model_fd, frame_fd)
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "xbot2_fast.viewing", kind, *map(str, descriptors),
+                 orjson.dumps(options or {}).decode()],
+                pass_fds=descriptors, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                env={**os.environ, **(environment or {})},
+            )  # fmt: skip
+        finally:
+            theirs.close()
+            os.close(model_fd)
+            os.close(frame_fd)
+        self._thread = threading.Thread(target=self._listen, name="viewer", daemon=True)
+        self._thread.start()
 
     @property
     def running(self) -> bool:
-        """False once the user closed the window."""
-        return self._handle.is_running()
+        """False once the user closed it, or it failed."""
+        return not self._ended
 
-    def sync(self) -> None:
-        """Show the present state. MuJoCo's viewer takes its perturbations into `xfrc_applied` here."""
-        self._handle.sync()
+    def is_running(self) -> bool:
+        """The same as `running`, as MuJoCo's own handle has it."""
+        return self.running
+
+    def sync(self, **info: Any) -> None:
+        """Show the present state and markers, unless the process still draws; `info` goes with the frame."""
+        if not self._free:
+            return
+        self._free = False
+        markers = self._frame.write(self._model, self._data, self._markers)
+        self.send("frame", markers=markers, **info)
+
+    def send(self, kind: str, **fields: Any) -> None:
+        """Send a message to the process; lost when it is gone, or too busy to take any."""
+        try:
+            self._socket.send(orjson.dumps({"type": kind, **fields}), socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._ended = True
 
     def close(self) -> None:
-        """Close the window and wait for the viewer's thread: left running, it crashes some ends of the interpreter."""
-        self._handle.close()
-        for thread in self._threads:
-            if thread is not threading.current_thread():
-                thread.join(timeout=10)
+        """End the process, and wait for it."""
+        self.send("exit")
+        if threading.current_thread() is not self._thread:
+            self._thread.join(_PATIENCE)
+        try:
+            self._process.wait(_PATIENCE)
+        except subprocess.TimeoutExpired:
+            logger.warning("the viewer's process did not end by itself")
+            self._process.kill()
+            self._process.wait()
+        self._ended = True
+        self._socket.close()
+
+    def _listen(self) -> None:
+        while datagram := self._read():
+            message = orjson.loads(datagram)
+            if message["type"] in ("ready", "taken"):
+                self._free = True
+            if message["type"] == "failed":
+                self.failure = message["message"]
+                logger.debug("%s", message["detail"])
+            if message["type"] != "taken":
+                self._receive(message)
+        self._ended = True
+        self._receive({"type": "ended"})
+
+    def _read(self) -> bytes:
+        try:
+            return self._socket.recv(MESSAGE_SIZE)
+        except OSError:
+            return b""
+
+
+class PictureError(RuntimeError):
+    """No picture could be drawn or written."""
+
+
+def take_picture(
+    file: str,
+    model: mujoco.MjModel,
+    data: mujoco.MjData,
+    *,
+    markers: Iterable[MarkerSource] = (),
+    camera: str | None = None,
+    width: int = 1280,
+    height: int = 720,
+) -> None:
+    """Write a PNG picture of the present state; needs no display, but EGL or OSMesa.
+
+    Args:
+        camera: name of a camera of the model; None: MuJoCo's free camera where it starts.
+        width, height: in pixels.
+    Raises:
+        ValueError: no camera of this name.
+        PictureError: nothing can draw here, or the file cannot be written.
+    """
+    check_camera(model, camera)
+    options = {"file": os.path.abspath(file), "camera": camera, "width": width, "height": height}
+    failures = []
+    for backend in [os.environ["MUJOCO_GL"]] if "MUJOCO_GL" in os.environ else ["egl", "osmesa"]:
+        failure = _draw_with(backend, model, data, markers, options)
+        if failure is None:
+            return
+        failures.append(f"{backend}: {failure}")
+    raise PictureError(f"no picture in {file}: {'; '.join(failures)} (on Debian: apt install libegl1 or libosmesa6)")
+
+
+def check_camera(model: mujoco.MjModel, camera: str | None) -> None:
+    """Raise ValueError, with the names there are, unless the model has this camera."""
+    names = [model.camera(i).name for i in range(model.ncam)]
+    if camera is not None and camera not in names:
+        known = ", ".join(filter(None, names)) or "none, as the model has none"
+        raise ValueError(f"camera: expected one of {known}; got {camera!r}")
+
+
+def _draw_with(backend, model, data, markers, options) -> str | None:
+    """Draw in a process with this MUJOCO_GL; returns what went wrong."""
+    done = threading.Event()
+    written = []
+
+    def receive(message: dict[str, Any]) -> None:
+        if message["type"] == "written":
+            written.append(True)
+        if message["type"] == "ready":
+            ready.set()
+        if message["type"] == "ended":
+            ready.set()
+            done.set()
+
+    ready = threading.Event()
+    viewer = Viewer(
+        "picture", model, data, markers=markers, receive=receive, options=options, environment={"MUJOCO_GL": backend}
+    )
+    ready.wait(_DRAWING)
+    viewer.sync()
+    done.wait(_DRAWING)
+    viewer.close()
+    return None if written else viewer.failure or "the process crashed"
+
+
+def _file(size: int) -> int:
+    fd = os.memfd_create("xbot2_fast-viewer")
+    os.truncate(fd, size)
+    return fd
+
+
+def _model_file(model: mujoco.MjModel) -> int:
+    """A file in memory that holds the compiled model."""
+    buffer = np.empty(mujoco.mj_sizeModel(model), np.uint8)
+    mujoco.mj_saveModel(model, None, buffer)
+    fd = os.memfd_create("xbot2_fast-model")
+    with open(os.dup(fd), "wb") as file:
+        file.write(buffer)
+    return fd
