@@ -16,7 +16,7 @@ RTF_ERROR = 1e-3
 LATENESS_P99 = 0.3e-3  # [s] at RTF 1 with 1 ms steps
 
 
-@pytest.fixture()
+@pytest.fixture
 def quick_timers():
     """What the command line sets: threads give way after 0.1 ms, sleeps end on time."""
     import ctypes

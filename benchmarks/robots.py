@@ -36,8 +36,8 @@ def humanoid_29() -> mujoco.MjModel:
         _leg(f"limb{k}_", x, y) for k, (x, y) in enumerate([(0.2, 0.15), (0.2, -0.15), (-0.2, 0.15), (-0.2, -0.15)])
     ]
     neck = "".join(
-        f'<body pos="0 0 .05"><joint name="neck{k}" axis="{"0 1 0" if k % 2 else "0 0 1"}" range="-1 1" armature=".01"/>'
-        f'<geom size=".03" mass=".3" contype="0"/>'
+        f'<body pos="0 0 .05"><geom size=".03" mass=".3" contype="0"/>'
+        f'<joint name="neck{k}" axis="{"0 1 0" if k % 2 else "0 0 1"}" range="-1 1" armature=".01"/>'
         for k in range(5)
     )
     names = [f"limb{i}_{k}" for i in range(4) for k in range(6)] + [f"neck{k}" for k in range(5)]

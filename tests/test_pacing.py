@@ -38,7 +38,8 @@ def drive(stage, clock: VirtualClock, time: float) -> None:
     rtf=st.sampled_from([0.5, 1.0, 2.0, 5.0, math.inf]),
     work=st.lists(
         st.tuples(st.integers(0, 200_000_000), st.sampled_from([None, None, 0.1, 1.0, 3.0, math.inf])),
-        min_size=1, max_size=60,
+        min_size=1,
+        max_size=60,
     ),
     oversleep=st.integers(0, 300_000),
 )

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from xbot2_fast._kernels._loop import EverySteps
 
 from xbot2_fast import SimulatorWrapper
-from xbot2_fast._kernels._loop import EverySteps
 from xbot2_fast.run_control import DefaultKeys, RunControl, whole_steps
 
 TIMESTEP = 0.002

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.core
 RTF_LINE = re.compile(r"RTF: \d+\.\d{3} \(Sync error: \d+\.\d{3} ms, Correction: \d+\.\d{3} ms\)")
 
 
-@pytest.fixture()
+@pytest.fixture
 def paths(tmp_path):
     return ["--output-dir", str(tmp_path / "model"), "--socket-path", str(tmp_path / "sim.sock")]
 

@@ -19,10 +19,11 @@ PENDULUMS = """
 <mujoco>
   <option timestep="0.001"/>
   <worldbody>
-    <body name="a"><joint name="ja" axis="0 1 0"/><geom type="capsule" fromto="0 0 0 0 0 -.3" size=".02" mass="1"/></body>
+    <body name="a"><joint name="ja" axis="0 1 0"/>
+      <geom type="capsule" fromto="0 0 0 0 0 -.3" size=".02" mass="1"/></body>
     <body name="b" pos="0 1 0"><joint name="jb" axis="0 1 0" type="slide"/><geom size=".1" mass="2"/></body>
-    <body name="c" pos="0 2 0"><joint name="passive" axis="0 1 0"/><geom type="capsule" fromto="0 0 0 .3 0 0" size=".02"/>
-    </body>
+    <body name="c" pos="0 2 0"><joint name="passive" axis="0 1 0"/>
+      <geom type="capsule" fromto="0 0 0 .3 0 0" size=".02"/></body>
   </worldbody>
   <actuator>
     <position name="ja" joint="ja" kp="50" kv="2"/>
@@ -33,12 +34,12 @@ PENDULUMS = """
 Q_INIT = {"ja": 0.3, "jb": -0.2, "passive": 0.1}
 
 
-@pytest.fixture()
+@pytest.fixture
 def model():
     return mujoco.MjModel.from_xml_string(PENDULUMS)
 
 
-@pytest.fixture()
+@pytest.fixture
 def simulator(model, tmp_path):
     """Makes simulators that are closed at the end."""
     made = []

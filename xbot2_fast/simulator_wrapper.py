@@ -293,9 +293,7 @@ class SimulatorWrapper:
             logger.warning("no display: running headless")
             return
         self._on_key = key_callback or DefaultKeys(self)
-        self.viewer = Viewer(
-            "native", self.model, self.data, markers=self._markers, receive=self._on_viewer_message
-        )
+        self.viewer = Viewer("native", self.model, self.data, markers=self._markers, receive=self._on_viewer_message)
         self._after(EveryInterval(1 / fps), self._on_frame)
         self._paused_handlers.append(self._on_frame)
 
