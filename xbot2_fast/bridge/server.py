@@ -1,0 +1,356 @@
+"""The server that XBot2 controllers connect to, without any simulator."""
+
+import logging
+import secrets
+import time
+from collections.abc import Sequence
+
+import numpy as np
+import orjson
+
+from xbot2_fast._kernels._control import read_numbers
+from xbot2_fast._kernels._port import Port
+from xbot2_fast.bridge.endpoint import GONE, SENT, Endpoint
+from xbot2_fast.bridge.layout import COMMAND_FIELDS, IMU_FIELDS, JOINT_FIELDS, PROTOCOL, Layout, state_words
+from xbot2_fast.bridge.messages import (
+    ImuState,
+    JointCommand,
+    JointState,
+    RobotCommand,
+    RobotState,
+    StateText,
+    command_rows,
+    parse,
+)
+from xbot2_fast.bridge.permissions import Access
+from xbot2_fast.bridge.segment import Segment, remove_dead_segments
+
+logger = logging.getLogger(__name__)
+
+PROTOCOLS = ("auto", "shm", "json")
+REPLY_BUFFER = 40_960  # of the C++ controller [bytes]
+_MOST_DATAGRAMS = 64  # served in one go, so that a flood cannot hold a step up for long
+_NUMBER_TEXT = 32  # bytes that one number of a JSON command may take
+
+
+class Controller:
+    """A controller that discovered us or sent us a command.
+
+    Attributes:
+        address: where it receives.
+        transport: "json", or "shm" once it announced itself in the segment.
+        states, states_missed: datagrams sent to it, and not sent because its queue was full.
+    """
+
+    def __init__(self, address: str | bytes):
+        self.address = address
+        self.transport = "json"
+        self.states = 0
+        self.states_missed = 0
+
+    def __str__(self) -> str:
+        return self.address if isinstance(self.address, str) else "@" + self.address[1:].decode(errors="replace")
+
+
+class BridgeServer:
+    """Answers discoveries, publishes states, takes commands: over shared memory, JSON datagrams, or each as asked.
+
+    Fill the arrays of `state` and call `commit_state(time)`, or hand a `RobotState` to `send_state`. Call `receive()`
+    once a step and read `command`.
+
+    Args:
+        name: part of the default socket path /tmp/<name>_server.sock and of the segment's name.
+        socket_path: where controllers find us; its directory is made.
+        joint_names, imu_names: what controllers are told, in the order of all arrays.
+        protocol: "shm", "json", or "auto": shared memory for a controller that announces itself there, JSON for others.
+        command_freshness_sec: age up to which a command in shared memory counts [s].
+        mode: who may connect: None for the same user only, an octal mode such as "0666", or a group.
+
+    Attributes:
+        state: RobotState whose arrays are live views of the numbers that the next commit publishes.
+        command: RobotCommand whose arrays are live views of the last command taken, never of a controller's memory.
+        clients: the controllers connected, a list of `Controller`.
+
+    Raises:
+        ValueError: a bad argument. OSError: the socket belongs to a live simulator or cannot be made; nothing is left.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        socket_path: str | None = None,
+        joint_names: Sequence[str] = (),
+        imu_names: Sequence[str] = (),
+        protocol: str = "auto",
+        command_freshness_sec: float = 0.1,
+        *,
+        mode: str | int | Access | None = None,
+    ):
+        if protocol not in PROTOCOLS:
+            raise ValueError(f"protocol: expected one of {', '.join(PROTOCOLS)}, got {protocol!r}")
+        if isinstance(command_freshness_sec, bool) or not 0 < command_freshness_sec < 1e9:
+            raise ValueError(f"command_freshness_sec: expected a positive number, got {command_freshness_sec!r}")
+        self.name = name
+        self.joint_names = _names("joint_names", joint_names)
+        self.imu_names = _names("imu_names", imu_names)
+        self.clients: list[Controller] = []
+        self._last_discoverer: Controller | None = None
+        self._closed = False
+        self._notices: set[str] = set()
+        self._malformed: dict[str, int] = {}
+        self._discoveries = 0
+        self._make_arrays(command_freshness_sec)
+        access = Access.parse(mode)
+        longest = 4096 + _NUMBER_TEXT * len(COMMAND_FIELDS) * len(self.joint_names)
+        self.endpoint = Endpoint(socket_path or f"/tmp/{name}_server.sock", access, max(longest, 1 << 16))
+        self.segment: Segment | None = None
+        try:
+            remove_dead_segments()
+            if protocol != "json":
+                self._open_segment(protocol, access)
+            self._reply = self._discovery_reply()
+        except BaseException:
+            self.close()
+            raise
+        self._log_start()
+
+    def _make_arrays(self, freshness: float) -> None:
+        n, m = len(self.joint_names), len(self.imu_names)
+        self._numbers = np.zeros(state_words(n, m))
+        self._command_numbers = np.zeros(len(COMMAND_FIELDS) * n)
+        self._incoming = np.zeros(len(COMMAND_FIELDS) * n)
+        self.port = Port(self._numbers, self._command_numbers, self._incoming, n, freshness)
+        joints = JointState(*(self._numbers[1 + i * n : 1 + (i + 1) * n] for i in range(len(JOINT_FIELDS))))
+        imus, at = {}, 1 + len(JOINT_FIELDS) * n
+        for name in self.imu_names:
+            parts = np.split(self._numbers[at : at + 10], np.cumsum(list(IMU_FIELDS.values()))[:-1])
+            imus[name] = ImuState(*parts)
+            self._numbers[at + 3] = 1.0  # no rotation
+            at += 10
+        self.state = RobotState(0.0, joints, imus)
+        rows = (self._command_numbers[i * n : (i + 1) * n] for i in range(len(COMMAND_FIELDS)))
+        self.command = RobotCommand(JointCommand(0, *rows))
+        self._text = StateText(self._numbers, n, self.imu_names)
+
+    def _open_segment(self, protocol: str, access: Access) -> None:
+        layout = Layout.of(len(self.joint_names), len(self.imu_names))
+        self._session = secrets.randbits(64) or 1
+        try:
+            self.segment = Segment(self.name, layout.total_size, access)
+        except OSError as error:
+            if protocol == "shm":
+                raise
+            logger.warning("no shared memory (%s): controllers are served as JSON only", error)
+            return
+        self.port.attach(memoryview(self.segment.memory), layout.header(self._session))
+        self._layout = layout
+
+    def _discovery_reply(self) -> bytes:
+        reply: dict = {"type": "discovery", "joint_names": self.joint_names, "imu_sensors": self.imu_names}
+        if self.segment is not None:
+            reply["protocol"] = PROTOCOL
+            reply["shm_name"] = self.segment.name
+            reply["server_session_id"] = self._session
+            reply["layout"] = self._layout.message()
+        data = orjson.dumps(reply)
+        if len(data) > REPLY_BUFFER:
+            logger.warning(
+                "the discovery answer has %d bytes, XBot2 reads %d: use ignore_joints or shorter names",
+                len(data),
+                REPLY_BUFFER,
+            )
+        return data
+
+    def _log_start(self) -> None:
+        using = "json" if self.segment is None else f"shm ({self.segment.name})"
+        logger.info("initialized on socket %s using %s", self.endpoint.path, using)
+        logger.info("joint names: %s", self.joint_names)
+        logger.info("IMU names: %s", self.imu_names)
+
+    # ---- states out
+
+    def commit_state(self, time: float) -> None:
+        """Publish the numbers of `state`, stamped with this simulation time [s]."""
+        self._check_open()
+        self.state.time = time
+        if not self.port.commit(time):
+            self._once("state", "a number of the state is not finite: JSON controllers do not get such states")
+            return
+        self.publish_text()
+
+    def send_state(self, state: RobotState) -> None:
+        """Publish this state.
+
+        Raises:
+            ValueError: an array has not one number per joint, or an IMU is missing; nothing was published.
+        """
+        self._check_open()
+        rows = [(getattr(self.state.joints, f), getattr(state.joints, f), f"joints.{f}") for f in JOINT_FIELDS]
+        for name, own in self.state.imus.items():
+            if name not in state.imus:
+                raise ValueError(f"state: expected the IMUs {self.imu_names}, {name!r} is missing")
+            rows += [(getattr(own, f), getattr(state.imus[name], f), f"imus.{name}.{f}") for f in IMU_FIELDS]
+        values = [np.asarray(value, dtype=np.float64) for _, value, _ in rows]
+        for (own, _, where), value in zip(rows, values, strict=True):
+            if value.shape != own.shape:
+                raise ValueError(f"state: {where}: expected shape {own.shape}, got {value.shape}")
+        for (own, _, _), value in zip(rows, values, strict=True):
+            own[:] = value
+        self.commit_state(state.time)
+
+    def publish_text(self) -> None:
+        """Send the committed state to the controllers that are served as JSON."""
+        self._notice_announcement()
+        if not any(c.transport == "json" for c in self.clients):
+            return
+        data = self._text()
+        for controller in list(self.clients):
+            if controller.transport == "json":
+                self._send(controller, data)
+
+    def _send(self, controller: Controller, data: bytes) -> None:
+        outcome = self.endpoint.send(data, controller.address)
+        if outcome == SENT:
+            controller.states += 1
+        elif outcome == GONE:
+            self.clients.remove(controller)
+            logger.info("controller %s is gone", controller)
+        else:
+            controller.states_missed += 1
+            if controller.states_missed == 1:
+                logger.warning("controller %s does not read its states as fast as they come", controller)
+
+    @property
+    def wants_text(self) -> bool:
+        """Whether a controller is served as JSON."""
+        return any(controller.transport == "json" for controller in self.clients)
+
+    def _notice_announcement(self) -> None:
+        """The controller that discovered last is served in shared memory once it announced its session there."""
+        controller = self._last_discoverer
+        if controller is not None and controller.transport != "shm" and self.port.announced():
+            controller.transport = "shm"
+            logger.info("controller %s uses shared memory", controller)
+
+    # ---- commands in
+
+    def receive(self) -> bool:
+        """Serve the socket and take the newest command; True when a new one came."""
+        self._check_open()
+        now = time.monotonic_ns()
+        self.port.take(now)
+        self.serve_socket(now)
+        self.command.joint_command.stamp_rx_feedback = self.port.stamp
+        return self.port.take_fresh()
+
+    def serve_socket(self, now: int) -> None:
+        """Answer discoveries, and take the newest command among the datagrams that wait; `now`: wall time [ns]."""
+        controls: list[tuple[dict, str | bytes | None]] = []
+        for _ in range(_MOST_DATAGRAMS):
+            datagram = self.endpoint.receive()
+            if datagram is None:
+                break
+            data, address = datagram
+            message = parse(data) if data is not None else f"longer than {len(self.endpoint._buffer)} bytes"
+            if isinstance(message, str):
+                self._refuse(message)
+            elif message["type"] == "discovery":
+                self._on_discovery(address)
+            elif message["type"] == "control":
+                controls.append((message, address))
+            else:
+                self._refuse("unknown type")
+        if controls:
+            self._on_controls(controls, now)
+
+    def _on_discovery(self, address: str | bytes | None) -> None:
+        if address is None:
+            self._refuse("a discovery from a socket that is bound to no address")
+            return
+        self._discoveries += 1
+        takes_over = self._last_discoverer is not None and self._last_discoverer.address != address
+        controller = self._controller(address)
+        controller.transport = "json"
+        self._last_discoverer = controller
+        self.port.discovered()
+        logger.log(
+            logging.INFO if self._discoveries < 100 else logging.DEBUG,
+            "controller %s connected%s", controller, " and takes over" if takes_over else "",
+        )  # fmt: skip
+        self._send_reply(controller)
+
+    def _send_reply(self, controller: Controller) -> None:
+        if self.endpoint.send(self._reply, controller.address) == GONE:
+            self.clients.remove(controller)
+            logger.info("controller %s is gone", controller)
+
+    def _controller(self, address: str | bytes) -> Controller:
+        for controller in self.clients:
+            if controller.address == address:
+                return controller
+        controller = Controller(address)
+        self.clients.append(controller)
+        return controller
+
+    def _on_controls(self, controls: list, now: int) -> None:
+        """Take the newest command that is sound; older ones are dropped."""
+        for _, address in controls:
+            if address is not None:
+                self._controller(address)
+        for message, _ in reversed(controls):
+            wrong = self._take(message, now)
+            if not wrong:
+                return
+            self._refuse(wrong)
+
+    def _take(self, message: dict, now: int) -> str:
+        rows = command_rows(message)
+        if isinstance(rows, str):
+            return rows
+        numbers, stamp = rows
+        wrong = read_numbers(numbers, self._incoming, len(self.joint_names))
+        if not wrong:
+            self._command_numbers[:] = self._incoming
+            self.port.deliver(stamp, now)
+        return wrong
+
+    # ---- the rest
+
+    def _refuse(self, kind: str) -> None:
+        self._malformed[kind] = self._malformed.get(kind, 0) + 1
+        self._once(kind, f"ignored a datagram: {kind} (counted from now on, not logged)")
+
+    def _once(self, kind: str, text: str) -> None:
+        if kind not in self._notices:
+            self._notices.add(kind)
+            logger.warning("%s", text)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise RuntimeError("the bridge is closed")
+
+    def close(self) -> None:
+        """Remove the socket and the shared memory. Idempotent; anything but `close` raises RuntimeError afterwards."""
+        if self._closed:
+            return
+        self._closed = True
+        self.port.detach()
+        if self.segment is not None:
+            self.segment.close()
+        self.endpoint.close()
+
+    def __enter__(self) -> "BridgeServer":
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+
+def _names(argument: str, names: Sequence[str]) -> list[str]:
+    names = list(names)
+    for name in names:
+        if not isinstance(name, str) or not name:
+            raise ValueError(f"{argument}: expected names, got {name!r}")
+        if names.count(name) > 1:
+            raise ValueError(f"{argument}: {name!r} comes twice")
+    return names
