@@ -151,6 +151,7 @@ class SimulatorWrapper:
         self._before(self._control.respawn_stage, self._on_respawn)
         self._before(ResetWatch(), self._on_reset)
         self._before(self.bridge.receive_stage, self.bridge.on_receive)
+        self._before(self.bridge.apply_stage, self.bridge.on_apply)
         self._loop.after(self._pacing.stage, 0)  # stays last: what comes before it is done by the next step's time
         self._post_handlers.append(self._on_pacing)
         self._pacing.stage.watch(self._requests.fileno())
