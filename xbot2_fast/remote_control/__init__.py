@@ -9,9 +9,11 @@ from importlib import import_module
 _HOMES = {
     "CommandError": "xbot2_fast.remote_control.protocol",
     "RemoteControlClient": "xbot2_fast.remote_control.client",
+    "RemoteControl": "xbot2_fast.remote_control.control",
+    "RemoteControlServer": "xbot2_fast.remote_control.server",
 }
 
-__all__ = ["CommandError", "RemoteControlClient"]
+__all__ = ["CommandError", "RemoteControl", "RemoteControlClient", "RemoteControlServer"]
 
 
 def __getattr__(name: str):

@@ -1,0 +1,64 @@
+"""What a simulation can be told to do: the command table filled with the commands that need the model and data only."""
+
+from typing import Any
+
+import mujoco
+
+from xbot2_fast.faults import Faults
+from xbot2_fast.properties import ModelProperties
+from xbot2_fast.remote_control.fault_commands import FaultCommands
+from xbot2_fast.remote_control.property_commands import PropertyCommands
+from xbot2_fast.remote_control.state_commands import StateCommands
+from xbot2_fast.remote_control.table import CommandTable, Request
+from xbot2_fast.remote_control.wrench_commands import WrenchCommands
+from xbot2_fast.wrenches import shared_engine
+
+
+class RemoteControl:
+    """The commands of one simulation, without a socket. Calls on the simulation thread, between steps.
+
+    What `restore` goes back to are the properties at construction.
+
+    Attributes:
+        table: the commands; other parts of the simulator register theirs there.
+        properties: contact, bodies, payloads, limits.
+        wrenches: the wrench engine of the data; its `stage` runs before mj_step.
+        faults: joint and sensor faults; `before` and `after` are stages.
+        state: status, list, get_state and set_state; takes more status by `add_status`.
+    """
+
+    def __init__(self, model: mujoco.MjModel, data: mujoco.MjData):
+        self.model = model
+        self.data = data
+        self.table = CommandTable(model)
+        self.wrenches = shared_engine(model, data)
+        self.properties = ModelProperties(model)
+        self.faults = Faults(model, data)
+        WrenchCommands(self.table, model, data, self.wrenches)
+        FaultCommands(self.table, self.faults)  # before the properties: they have the last word in a restore
+        PropertyCommands(self.table, self.properties)
+        self.state = StateCommands(self.table, model, data)
+        self.state.add_status(self._status)
+
+    def handle(self, request: Request) -> dict[str, Any]:
+        """Check a request, carry it out and return its result.
+
+        Raises:
+            CommandError: the request was refused; nothing was changed.
+        """
+        return self.table.handle(request)
+
+    def close(self) -> None:
+        """End the process that matches patterns. Idempotent."""
+        self.table.close()
+
+    def _status(self) -> dict[str, Any]:
+        bodies = self.table.names.of("bodies")
+        return {
+            "wrenches": len(self.wrenches.active()),
+            "payloads": {
+                bodies[body]: {"mass": payload.mass, "position": list(payload.position)}
+                for body, payload in self.properties.payloads.items()
+            },
+            "faults": [{"kind": fault.kind, "expires_at": fault.end} for fault in self.faults.active],
+        }

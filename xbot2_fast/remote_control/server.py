@@ -1,0 +1,313 @@
+"""The server: requests from a ZeroMQ socket, answered on the simulation thread between steps."""
+
+import contextlib
+import logging
+import os
+import select
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import mujoco
+import zmq
+
+from xbot2_fast._kernels._timers import RequestWatch
+from xbot2_fast.remote_control.control import RemoteControl
+from xbot2_fast.remote_control.endpoint import check_endpoint
+from xbot2_fast.remote_control.patterns import PatternPending
+from xbot2_fast.remote_control.protocol import CommandError, decode, encode_error, encode_result, identifier_of
+from xbot2_fast.remote_control.table import Request
+
+logger = logging.getLogger(__name__)
+
+MAX_MESSAGE = 1 << 16  # bytes of a request; more is refused with a reply ...
+_DROPPED_MESSAGE = 1 << 20  # ... and beyond this ZeroMQ closes the connection
+_QUEUED_PER_CLIENT = 64  # messages that a client may have waiting, each way
+_HELD = 1024  # requests held back in all
+_LOOK_INTERVAL = 50e-6  # [s] between two looks at the socket in a loop that does not wait
+_CHUNK = 2  # requests answered between two looks at the clock while waiting for the next step
+
+
+class _Message:
+    """A request and the way back to who sent it."""
+
+    __slots__ = ("envelope", "identifier", "request")
+
+    def __init__(self, envelope: list[bytes], identifier: Any, request: Request):
+        self.envelope = envelope
+        self.identifier = identifier
+        self.request = request
+
+
+class RemoteControlServer:
+    """Serves the commands of a simulation. All calls on the simulation thread.
+
+    A ROUTER socket, so that a request that waits holds up no other client; REQ clients see an ordinary REP server.
+
+    Args:
+        endpoint: tcp://127.0.0.1:PORT (PORT may be *) or ipc://PATH.
+        max_requests_per_step: requests answered per step, waiting included.
+        control: the commands; made from model and data when None.
+        allow_remote: allow an endpoint that other machines can reach.
+    Attributes:
+        endpoint: where it listens, resolved.
+        stage: begins the budget of each step and asks for `process_requests` when there is something to do.
+    Raises:
+        ValueError: an endpoint that is malformed, or reachable from other machines without `allow_remote`.
+        OSError: the endpoint is taken.
+    """
+
+    def __init__(
+        self,
+        model: mujoco.MjModel,
+        data: mujoco.MjData,
+        endpoint: str,
+        max_requests_per_step: int = 16,
+        *,
+        control: RemoteControl | None = None,
+        allow_remote: bool = False,
+    ):
+        if (
+            isinstance(max_requests_per_step, bool)
+            or not isinstance(max_requests_per_step, int)
+            or max_requests_per_step < 1
+        ):
+            raise ValueError(f"max_requests_per_step: expected an integer >= 1, got {max_requests_per_step!r}")
+        check_endpoint(endpoint, allow_remote)
+        self.control = RemoteControl(model, data) if control is None else control
+        self._context = zmq.Context()
+        self._socket = self._bind(endpoint)
+        self.endpoint = bytes(self._socket.getsockopt(zmq.LAST_ENDPOINT)).rstrip(b"\0").decode()  # type: ignore[arg-type]
+        self._epoll = select.epoll()
+        self._listening = False
+        self._more = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)  # readable while a chunk left requests behind
+        self._epoll.register(self._more, select.EPOLLIN)
+        self._listen(True)
+        self.stage = RequestWatch(self.fileno(), max_requests_per_step, _LOOK_INTERVAL)
+        self._matching: dict[
+            bytes, deque[_Message]
+        ] = {}  # by client: a request whose pattern is asked for, and those behind
+        self._held: deque[_Message] = deque()  # for the next step, while paused
+        self._matcher = self.control.table.names.matcher
+        self._matcher.start()
+        self._watched_worker = 0
+        self._watch_worker()
+        self._closed = False
+
+    def _bind(self, endpoint: str) -> zmq.Socket:
+        server = self._context.socket(zmq.ROUTER)
+        server.setsockopt(zmq.LINGER, 0)
+        server.setsockopt(zmq.MAXMSGSIZE, _DROPPED_MESSAGE)
+        server.setsockopt(zmq.RCVHWM, _QUEUED_PER_CLIENT)
+        server.setsockopt(zmq.SNDHWM, _QUEUED_PER_CLIENT)
+        server.setsockopt(zmq.IPV6, "[" in endpoint)
+        try:
+            server.bind(endpoint)
+        except zmq.ZMQError as error:
+            server.close()
+            self._context.term()
+            raise OSError(
+                f"endpoint: cannot listen on {endpoint}: {error}; choose another --remote-control-endpoint"
+            ) from None
+        return server
+
+    # ---- the old names
+
+    def handle_request(self, request: Request) -> dict[str, Any]:
+        """Check a request, carry it out and return its result.
+
+        Raises:
+            CommandError: the request was refused; nothing was changed.
+        """
+        return self.control.handle(request)
+
+    def apply_wrenches(self) -> None:
+        """Write the wrenches of the step that begins now into `data.xfrc_applied`, for loops without stages."""
+        self.control.wrenches.apply()
+
+    def clear_wrenches(self) -> None:
+        """End all wrenches and zero `data.xfrc_applied`."""
+        self.control.wrenches.clear()
+
+    # ---- serving
+
+    def fileno(self) -> int:
+        """Readable when there may be something to do."""
+        return self._epoll.fileno()
+
+    def process_requests(self) -> int:
+        """Answer what has arrived, before a step: at most `max_requests_per_step`. Returns how many were answered."""
+        self.stage.begin_step()
+        self._listen(True)
+        held, self._held = self._held, deque()
+        answered = self._serve_matched()
+        while held:
+            if not self.stage.take():
+                held.extend(self._held)
+                self._held = held
+                break
+            answered += self._answer(held.popleft())
+        return self._finish(answered + self._receive(self.stage.left))
+
+    def serve_while_waiting(self) -> int:
+        """Answer a few requests while the loop waits for its next step; returns how many.
+
+        The descriptor stays readable while more wait, until the step's budget is spent.
+        """
+        answered = self._serve_matched()
+        answered += self._receive(min(_CHUNK, self.stage.left))
+        if self.stage.left == 0:  # the rest waits for the next step, and must not wake the loop before
+            self._listen(False)
+            self._rest()
+        return self._finish(answered)
+
+    def serve_while_paused(self) -> int:
+        """Answer the commands that need no step; the others are held for the next `process_requests`."""
+        self.stage.begin_step()
+        self._listen(True)
+        return self._finish(self._receive(_CHUNK, paused=True))
+
+    def _receive(self, limit: int, paused: bool = False) -> int:
+        """Read and answer up to `limit` requests."""
+        answered = 0
+        for _ in range(limit):
+            message = self._next_message()
+            if message is None:
+                self._rest()
+                return answered
+            if not self.stage.take():
+                break
+            if isinstance(message, _Message):
+                if paused and not self.control.table.answers_while_paused(message.request):
+                    answered += self._hold(message)
+                    continue
+                answered += self._answer(message)
+            else:
+                answered += 1
+        os.eventfd_write(self._more, 1)
+        return answered
+
+    def _next_message(self) -> _Message | bool | None:
+        """The next request; True when it was refused as none; None when there is none."""
+        try:
+            frames = self._socket.recv_multipart(zmq.NOBLOCK)
+        except zmq.Again:
+            return None
+        ends = frames.index(b"") + 1 if b"" in frames[1:-1] else 1
+        envelope, body = frames[:ends], frames[ends:]
+        identifier = None
+        try:
+            if len(body) != 1:
+                raise CommandError("invalid_request", f"expected one message part, got {len(body)}")
+            if len(body[0]) > MAX_MESSAGE:
+                raise CommandError("invalid_request", f"expected at most {MAX_MESSAGE} bytes, got {len(body[0])}")
+            request = decode(body[0])
+            identifier = identifier_of(request)
+        except CommandError as error:
+            self._send(envelope, encode_error(identifier, error))
+            return True
+        return _Message(envelope, identifier, request)
+
+    def _answer(self, message: _Message) -> int:
+        """Carry out a request and reply; 0 when it has to wait for a pattern."""
+        queue = self._matching.get(message.envelope[0])
+        if queue is not None:
+            if len(queue) >= _QUEUED_PER_CLIENT:
+                return self._refuse(message, "too many requests wait behind one with a pattern")
+            queue.append(message)
+            return 0
+        return self._try(message)
+
+    def _try(self, message: _Message) -> int:
+        names = self.control.table.names
+        names.wait = False
+        try:
+            reply = encode_result(message.identifier, self.control.handle(message.request))
+        except PatternPending:
+            self._matching.setdefault(message.envelope[0], deque([message]))
+            return 0
+        except CommandError as error:
+            reply = encode_error(message.identifier, error)
+        except Exception as error:  # a client must not be able to end the simulation
+            logger.exception("remote control: %s", message.request.get("command"))
+            reply = encode_error(message.identifier, CommandError("internal_error", f"{type(error).__name__}: {error}"))
+        finally:
+            names.wait = True
+        self._send(message.envelope, reply)
+        return 1
+
+    def _refuse(self, message: _Message, why: str) -> int:
+        self._send(message.envelope, encode_error(message.identifier, CommandError("invalid_request", why)))
+        return 1
+
+    def _hold(self, message: _Message) -> int:
+        if len(self._held) >= _HELD:
+            return self._refuse(message, f"{_HELD} requests wait for the simulation to go on")
+        self._held.append(message)
+        return 0
+
+    def _send(self, envelope: list[bytes], reply: bytes) -> None:
+        try:
+            self._socket.send_multipart([*envelope, reply], zmq.NOBLOCK)
+        except zmq.ZMQError:
+            logger.debug("remote control: a client left before its reply")
+
+    # ---- patterns
+
+    def _serve_matched(self) -> int:
+        """Go on with the requests whose pattern was answered."""
+        if not self._matcher.waiting:
+            return 0
+        if not self._matcher.collect():
+            return 0
+        self._watch_worker()
+        answered = 0
+        for client, queue in list(self._matching.items()):
+            answered += self._go_on(client, queue)
+        return answered
+
+    def _go_on(self, client: bytes, queue: deque[_Message]) -> int:
+        answered = 0
+        while queue:
+            if not self._try(queue[0]):
+                return answered
+            queue.popleft()
+            answered += 1
+        del self._matching[client]
+        return answered
+
+    def _watch_worker(self) -> None:
+        if self._matcher.generation != self._watched_worker:
+            self._watched_worker = self._matcher.generation
+            self._epoll.register(self._matcher.fileno(), select.EPOLLIN)
+
+    # ---- descriptors
+
+    def _listen(self, on: bool) -> None:
+        """Whether requests make the descriptor readable: not when the budget is spent."""
+        if on == self._listening:
+            return
+        self._listening = on
+        change: Callable[..., None] = self._epoll.register if on else self._epoll.unregister
+        change(self._socket.getsockopt(zmq.FD), *([select.EPOLLIN] if on else []))
+
+    def _rest(self) -> None:
+        """Nothing waits in the socket: `_more` falls."""
+        with contextlib.suppress(BlockingIOError):
+            os.eventfd_read(self._more)
+
+    def _finish(self, answered: int) -> int:
+        self.stage.waiting = bool(self._held) or self._matcher.waiting or self.stage.left == 0
+        return answered
+
+    def close(self) -> None:
+        """Close the socket and end the process that matches patterns. Idempotent."""
+        if self._closed:
+            return
+        self._closed = True
+        self.stage.close()
+        self._socket.close()
+        self._context.term()
+        self._epoll.close()
+        os.close(self._more)
+        self.control.close()

@@ -1,0 +1,200 @@
+"""Commands that look at the simulation, and the one that moves its joints: status, list, get_state, set_state."""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import mujoco
+import numpy as np
+from numpy.typing import NDArray
+
+from xbot2_fast.remote_control.protocol import CommandError, as_choice, as_number, as_object, as_vector, refuse
+from xbot2_fast.remote_control.table import CommandTable, Request
+
+Plan = dict[str, Any]
+
+_FREE, _BALL, _SLIDE, _HINGE = (int(kind) for kind in mujoco.mjtJoint.__members__.values())
+_JOINT_TYPES = {_FREE: "free", _BALL: "ball", _SLIDE: "slide", _HINGE: "hinge"}
+_JOINT_UNITS = {
+    _FREE: {"position": "m, quaternion w x y z", "velocity": "m/s, rad/s"},
+    _BALL: {"position": "quaternion w x y z", "velocity": "rad/s"},
+    _SLIDE: {"position": "m", "velocity": "m/s", "effort": "N"},
+    _HINGE: {"position": "rad", "velocity": "rad/s", "effort": "Nm"},
+}
+_NQ = {_FREE: 7, _BALL: 4, _SLIDE: 1, _HINGE: 1}
+_NV = {_FREE: 6, _BALL: 3, _SLIDE: 1, _HINGE: 1}
+_QUATERNION_AT = {_FREE: 3, _BALL: 0}
+_SENSOR_UNITS = {
+    "accelerometer": "m/s^2", "gyro": "rad/s", "force": "N", "torque": "Nm", "touch": "N", "jointpos": "rad or m",
+    "jointvel": "rad/s or m/s", "jointactuatorfrc": "Nm or N", "actuatorfrc": "N or Nm", "framepos": "m",
+    "framequat": "quaternion w x y z", "framelinvel": "m/s", "frameangvel": "rad/s", "framelinacc": "m/s^2",
+    "frameangacc": "rad/s^2", "rangefinder": "m", "magnetometer": "T", "velocimeter": "m/s", "clock": "s",
+}  # fmt: skip
+LISTS = ("bodies", "joints", "geoms", "actuators", "sensors")
+
+
+class StateCommands:
+    """status, list, get_state and set_state."""
+
+    def __init__(self, table: CommandTable, model: mujoco.MjModel, data: mujoco.MjData):
+        self._names = table.names
+        self._model = model
+        self._data = data
+        self._scratch = mujoco.MjData(model)  # kinematics of now: those in `data` are one step old
+        self._providers: list[Callable[[], Mapping[str, Any]]] = []
+        table.register("status", lambda request: None, self._status, while_paused=True)
+        table.register("list", self._check_list, self._list, while_paused=True)
+        table.register("get_state", self._check_get, self._get)
+        table.register("set_state", self._check_set, self._set)
+
+    # ---- status and list
+
+    def add_status(self, provider: Callable[[], Mapping[str, Any]]) -> None:
+        """Have `status` show what this returns, too; called at each request."""
+        self._providers.append(provider)
+
+    def _status(self, _: None) -> Plan:
+        status: Plan = {"time": self._data.time, "timestep": self._model.opt.timestep}
+        for provider in self._providers:
+            status.update(provider())
+        return status
+
+    @staticmethod
+    def _check_list(request: Request) -> str:
+        return as_choice("kind", request.get("kind"), LISTS)
+
+    def _list(self, kind: str) -> Plan:
+        describe = getattr(self, f"_describe_{kind}")
+        names = self._names.of(kind)
+        return {"kind": kind, kind: [{"name": names[i], **describe(i)} for i in range(len(names))]}
+
+    def _describe_bodies(self, body: int) -> Plan:
+        model = self._model
+        parent = self._names.of("bodies")[model.body_parentid[body]]
+        return {"parent": parent, "mass": float(model.body_mass[body]), "units": {"mass": "kg"}}
+
+    def _describe_joints(self, joint: int) -> Plan:
+        model = self._model
+        kind = int(model.jnt_type[joint])
+        limits: Plan = {"range": model.jnt_range[joint].tolist() if model.jnt_limited[joint] else None}
+        if kind in (_SLIDE, _HINGE):
+            limited = bool(model.jnt_actfrclimited[joint])
+            limits["effort_range"] = model.jnt_actfrcrange[joint].tolist() if limited else None
+        return {"type": _JOINT_TYPES[kind], **limits, "units": _JOINT_UNITS[kind]}
+
+    def _describe_geoms(self, geom: int) -> Plan:
+        model = self._model
+        return {
+            "body": self._names.of("bodies")[model.geom_bodyid[geom]],
+            "type": mujoco.mjtGeom(int(model.geom_type[geom])).name.removeprefix("mjGEOM_").lower(),
+            "size": model.geom_size[geom].tolist(),
+            "units": {"size": "m"},
+        }
+
+    def _describe_actuators(self, actuator: int) -> Plan:
+        model = self._model
+        joint = int(model.actuator_trnid[actuator, 0])
+        if int(model.actuator_trntype[actuator]) != int(mujoco.mjtTrn.mjTRN_JOINT):
+            return {"joint": None, "units": {"force": "N or Nm"}}
+        effort = _JOINT_UNITS[int(model.jnt_type[joint])].get("effort", "N or Nm")
+        return {"joint": self._names.of("joints")[joint], "units": {"force": effort}}
+
+    def _describe_sensors(self, sensor: int) -> Plan:
+        model = self._model
+        kind = mujoco.mjtSensor(int(model.sensor_type[sensor])).name.removeprefix("mjSENS_").lower()
+        return {"type": kind, "dim": int(model.sensor_dim[sensor]), "units": {"value": _SENSOR_UNITS.get(kind, "SI")}}
+
+    # ---- get_state
+
+    def _check_get(self, request: Request) -> tuple[list[int], list[int]]:
+        bodies = self._names.bodies(request) if "bodies" in request else []
+        if "joints" in request:
+            joints = self._names.joints(request)
+        else:
+            joints = [] if bodies else [i for i, name in enumerate(self._names.of("joints")) if name]
+        return joints, bodies
+
+    def _get(self, plan: tuple[list[int], list[int]]) -> Plan:
+        joints, bodies = plan
+        result: Plan = {"time": self._data.time}
+        if joints:
+            result["joints"] = {self._names.of("joints")[joint]: self._joint_state(joint) for joint in joints}
+        if bodies:
+            self._refresh()
+            result["bodies"] = {self._names.of("bodies")[body]: self._body_state(body) for body in bodies}
+        return result
+
+    def _joint_state(self, joint: int) -> Plan:
+        position, velocity = self._slices(joint)
+        state = {"position": _plain(self._data.qpos[position]), "velocity": _plain(self._data.qvel[velocity])}
+        if int(self._model.jnt_type[joint]) in (_SLIDE, _HINGE):
+            state["effort"] = _plain(self._data.qfrc_actuator[velocity])
+        return state
+
+    def _refresh(self) -> None:
+        model, data, scratch = self._model, self._data, self._scratch
+        scratch.qpos[:] = data.qpos
+        scratch.qvel[:] = data.qvel
+        scratch.mocap_pos[:] = data.mocap_pos
+        scratch.mocap_quat[:] = data.mocap_quat
+        mujoco.mj_kinematics(model, scratch)
+        mujoco.mj_comPos(model, scratch)
+        mujoco.mj_comVel(model, scratch)
+
+    def _body_state(self, body: int) -> Plan:
+        velocity = np.zeros(6)
+        mujoco.mj_objectVelocity(self._model, self._scratch, mujoco.mjtObj.mjOBJ_XBODY, body, velocity, 0)
+        return {
+            "position": self._scratch.xpos[body].tolist(),
+            "orientation": self._scratch.xquat[body].tolist(),
+            "linear_velocity": velocity[3:].tolist(),
+            "angular_velocity": velocity[:3].tolist(),
+        }
+
+    def _slices(self, joint: int) -> tuple[slice, slice]:
+        model, kind = self._model, int(self._model.jnt_type[joint])
+        q, v = int(model.jnt_qposadr[joint]), int(model.jnt_dofadr[joint])
+        return slice(q, q + _NQ[kind]), slice(v, v + _NV[kind])
+
+    # ---- set_state
+
+    def _check_set(self, request: Request) -> tuple[dict[int, list[float]], dict[int, list[float]]]:
+        if "joints" not in request and "velocities" not in request:
+            raise CommandError("invalid_parameter", "expected joints, velocities or both")
+        given = [(field, as_object(field, request[field])) for field in ("joints", "velocities") if field in request]
+        ids = {field: self._names.select("joints", list(values), regex=False) for field, values in given}
+        plan: dict[str, dict[int, list[float]]] = {"joints": {}, "velocities": {}}
+        for field, values in given:
+            for joint, (name, value) in zip(ids[field], values.items(), strict=True):
+                plan[field][joint] = self._coordinates(f"{field}.{name[:40]}", field, joint, value)
+        return plan["joints"], plan["velocities"]
+
+    def _coordinates(self, label: str, field: str, joint: int, value: Any) -> list[float]:
+        kind = int(self._model.jnt_type[joint])
+        size = (_NQ if field == "joints" else _NV)[kind]
+        if size == 1:
+            return [as_number(label, value)]
+        numbers = as_vector(label, value, size)
+        if field == "joints":
+            first = _QUATERNION_AT[kind]
+            norm = math.hypot(*numbers[first : first + 4])
+            if norm < 1e-6:
+                raise refuse(label, "a quaternion that is not zero", value)
+            numbers[first : first + 4] = [element / norm for element in numbers[first : first + 4]]
+        return numbers
+
+    def _set(self, plan: tuple[dict[int, list[float]], dict[int, list[float]]]) -> Plan:
+        positions, velocities = plan
+        for joint, numbers in positions.items():
+            self._data.qpos[self._slices(joint)[0]] = numbers
+        for joint, numbers in velocities.items():
+            self._data.qvel[self._slices(joint)[1]] = numbers
+        names = self._names.of("joints")
+        return {
+            "time": self._data.time,
+            "joints": {names[joint]: self._joint_state(joint) for joint in dict.fromkeys([*positions, *velocities])},
+        }
+
+
+def _plain(values: NDArray[np.float64]) -> float | list[float]:
+    return float(values[0]) if len(values) == 1 else values.tolist()

@@ -1,0 +1,157 @@
+"""Commands that push: apply_wrench, apply_wrenches, push, list_wrenches, cancel_wrench."""
+
+from typing import Any
+
+import mujoco
+
+from xbot2_fast.remote_control.protocol import (
+    CommandError,
+    as_choice,
+    as_integer,
+    as_list,
+    as_number,
+    as_vector,
+    refuse,
+)
+from xbot2_fast.remote_control.table import CommandTable, Request
+from xbot2_fast.wrenches import ActiveWrench, Vector, Wrench, WrenchEngine
+
+Plan = dict[str, Any]
+
+
+def _triple(field: str, value: Any) -> Vector:
+    x, y, z = as_vector(field, value, 3)
+    return x, y, z
+
+
+def _frame(request: Request, prefix: str = "") -> str:
+    return as_choice(f"{prefix}frame", request.get("frame", "world"), ("world", "body"))
+
+
+class WrenchCommands:
+    """The wrench commands, and the part of `restore` that cancels wrenches and clears applied forces."""
+
+    def __init__(self, table: CommandTable, model: mujoco.MjModel, data: mujoco.MjData, engine: WrenchEngine):
+        self._names = table.names
+        self._model = model
+        self._data = data
+        self._engine = engine
+        table.register("apply_wrench", self._check_wrench, self._apply_wrench)
+        table.register("apply_wrenches", self._check_wrenches, self._apply_wrenches)
+        table.register("push", self._check_push, self._push)
+        table.register("list_wrenches", lambda request: None, self._list)
+        table.register("cancel_wrench", self._check_cancel, self._cancel)
+        table.on_restore(self._clear)
+
+    def _selection(self, bodies: list[int]) -> Plan:
+        """The selected bodies as the reply names them."""
+        names = [self._names.of("bodies")[body] for body in bodies]
+        return {"body": names[0]} if len(names) == 1 else {"bodies": names}
+
+    # ---- one wrench, on one body or several
+
+    def _check_wrench(self, request: Request) -> tuple[Plan, list[Wrench]]:
+        bodies = self._names.body_or_bodies(request)
+        force = _triple("force", request.get("force"))
+        torque = _triple("torque", request.get("torque"))
+        duration = as_number("duration", request.get("duration"), above=0)
+        frame = _frame(request)
+        return self._selection(bodies), [Wrench(body, force, torque, duration, frame) for body in bodies]
+
+    def _apply_wrench(self, plan: tuple[Plan, list[Wrench]]) -> Plan:
+        selection, wrenches = plan
+        identifier = self._engine.add(wrenches)
+        return selection | {"expires_at": self._data.time + wrenches[0].duration, "id": identifier}
+
+    # ---- several wrenches at once
+
+    def _check_wrenches(self, request: Request) -> list[tuple[Plan, list[Wrench]]]:
+        entries = as_list("wrenches", request.get("wrenches"))
+        for i, entry in enumerate(entries):
+            if not isinstance(entry, dict):
+                raise refuse(f"wrenches[{i}]", "an object", entry)
+        bodies = [self._entry_bodies(i, entry) for i, entry in enumerate(entries)]
+        return [
+            (self._selection(bodies[i]), [self._entry(f"wrenches[{i}].", entry, body) for body in bodies[i]])
+            for i, entry in enumerate(entries)
+        ]
+
+    def _entry_bodies(self, index: int, entry: Request) -> list[int]:
+        try:
+            return self._names.body_or_bodies(entry)
+        except CommandError as error:
+            raise CommandError(error.code, f"wrenches[{index}]: {error.message}") from None
+
+    @staticmethod
+    def _entry(prefix: str, entry: Request, body: int) -> Wrench:
+        point = _triple(f"{prefix}point", entry["point"]) if entry.get("point") is not None else None
+        try:
+            return Wrench(
+                body,
+                _triple(f"{prefix}force", entry.get("force")),
+                _triple(f"{prefix}torque", entry.get("torque")),
+                as_number(f"{prefix}duration", entry.get("duration"), minimum=0),
+                _frame(entry, prefix),
+                point,
+                as_number(f"{prefix}ramp_up_duration", entry.get("ramp_up_duration", 0), minimum=0),
+                as_number(f"{prefix}ramp_down_duration", entry.get("ramp_down_duration", 0), minimum=0),
+            )
+        except ValueError as error:
+            raise CommandError("invalid_parameter", f"{prefix}{error}") from None
+
+    def _apply_wrenches(self, plan: list[tuple[Plan, list[Wrench]]]) -> Plan:
+        return {"wrenches": [self._apply_wrench(entry) for entry in plan]}
+
+    # ---- a push
+
+    def _check_push(self, request: Request) -> tuple[Plan, list[Wrench]]:
+        bodies = self._names.body_or_bodies(request)
+        if "linear" not in request and "angular" not in request:
+            raise CommandError("invalid_parameter", "expected linear [N s], angular [N m s] or both")
+        linear = _triple("linear", request.get("linear", [0, 0, 0]))
+        angular = _triple("angular", request.get("angular", [0, 0, 0]))
+        timestep = self._model.opt.timestep
+        force = (linear[0] / timestep, linear[1] / timestep, linear[2] / timestep)
+        torque = (angular[0] / timestep, angular[1] / timestep, angular[2] / timestep)
+        frame = _frame(request)
+        return self._selection(bodies), [Wrench(body, force, torque, 0.0, frame) for body in bodies]
+
+    def _push(self, plan: tuple[Plan, list[Wrench]]) -> Plan:
+        selection, wrenches = plan
+        return selection | {"id": self._engine.add(wrenches)}
+
+    # ---- those that act
+
+    def _list(self, _: None) -> Plan:
+        return {"wrenches": [self._described(active) for active in self._engine.active()]}
+
+    def _described(self, active: ActiveWrench) -> Plan:
+        wrench = active.wrench
+        return {
+            "id": active.id,
+            "body": self._names.of("bodies")[wrench.body],
+            "force": wrench.force,
+            "torque": wrench.torque,
+            "frame": wrench.frame,
+            "point": wrench.point,
+            "duration": wrench.duration,
+            "ramp_up_duration": wrench.ramp_up_duration,
+            "ramp_down_duration": wrench.ramp_down_duration,
+            "expires_at": active.expires_at,
+        }
+
+    def _check_cancel(self, request: Request) -> int:
+        # the wrench's id; a request without it names the wrench by its own id
+        field = "wrench" if "wrench" in request else "id"
+        identifier = as_integer(field, request.get(field), minimum=1)
+        if not any(active.id == identifier for active in self._engine.active()):
+            raise CommandError("invalid_parameter", f"{field}: no active wrench has the id {identifier}")
+        return identifier
+
+    def _cancel(self, identifier: int) -> Plan:
+        return {"cancelled": self._engine.cancel(identifier), "id": identifier}
+
+    def _clear(self) -> Plan:
+        cleared = self._engine.clear()
+        self._data.qfrc_applied[:] = 0
+        return {"cleared_wrenches": cleared}
