@@ -52,3 +52,55 @@ def _ascending(height_range: tuple[float, float]) -> tuple[float, float]:
     if not -math.inf < low < high < math.inf:
         raise ValueError(f"height_range: expected two finite heights, the lower first, got {height_range!r}")
     return low, high
+
+
+_AMBER = np.array([1.0, 0.65, 0.1, 0.65], dtype=np.float32)
+_RED = np.array([1.0, 0.15, 0.1, 1.0], dtype=np.float32)
+_RADIUS_OF_1_KG = 0.05  # m
+_METRES_PER_NEWTON = 0.005
+_ARROW_WIDTH = 0.0333  # m
+
+
+def add_payload_sphere(scene: mujoco.MjvScene, position: ArrayLike, mass: float) -> int:
+    """An amber sphere for a payload, its volume proportional to its mass: 1 kg has a radius of 5 cm.
+
+    Args:
+        position: of the payload, world [m].
+        mass: positive [kg].
+    Returns:
+        1, or 0 when the scene has no room.
+    """
+    radius = _RADIUS_OF_1_KG * math.cbrt(mass)
+    return _add(scene, mujoco.mjtGeom.mjGEOM_SPHERE, np.full(3, radius), position, np.eye(3), _AMBER, f"{mass:g} kg")
+
+
+def add_force_arrow(scene: mujoco.MjvScene, origin: ArrayLike, force: ArrayLike) -> int:
+    """A red arrow for a force, from where it acts: 100 N are 0.5 m. None for a force of zero.
+
+    Args:
+        origin: world [m].
+        force: world axes [N].
+    Returns:
+        1, or 0 when there is no force or the scene has no room.
+    """
+    force = np.asarray(force, dtype=np.float64)
+    size = float(np.linalg.norm(force))
+    if size == 0:
+        return 0
+    quat, mat = np.zeros(4), np.zeros(9)
+    mujoco.mju_quatZ2Vec(quat, force / size)
+    mujoco.mju_quat2Mat(mat, quat)
+    shape = np.array([_ARROW_WIDTH, _ARROW_WIDTH, _METRES_PER_NEWTON * size])
+    return _add(scene, mujoco.mjtGeom.mjGEOM_ARROW, shape, origin, mat, _RED, f"F={size:.4g} N")
+
+
+def _add(scene, geom_type, size, position, mat, rgba, label: str) -> int:
+    if scene.ngeom >= scene.maxgeom:
+        return 0
+    geom = scene.geoms[scene.ngeom]
+    position = np.asarray(position, dtype=np.float64)
+    mujoco.mjv_initGeom(geom, geom_type, np.asarray(size), position, np.asarray(mat, dtype=np.float64).ravel(), rgba)
+    geom.category = int(mujoco.mjtCatBit.mjCAT_DECOR)
+    geom.label = label
+    scene.ngeom += 1
+    return 1

@@ -3,7 +3,10 @@
 from typing import Any
 
 import mujoco
+import numpy as np
 
+from xbot2_fast import overlays
+from xbot2_fast._kernels._chain import BodyChain
 from xbot2_fast.faults import Faults
 from xbot2_fast.properties import ModelProperties
 from xbot2_fast.remote_control.fault_commands import FaultCommands
@@ -39,6 +42,8 @@ class RemoteControl:
         PropertyCommands(self.table, self.properties)
         self.state = StateCommands(self.table, model, data)
         self.state.add_status(self._status)
+        self._chain: BodyChain | None = None  # of the bodies that have markers
+        self._chained: set[int] = set()
 
     def handle(self, request: Request) -> dict[str, Any]:
         """Check a request, carry it out and return its result.
@@ -62,3 +67,27 @@ class RemoteControl:
             },
             "faults": [{"kind": fault.kind, "expires_at": fault.end} for fault in self.faults.active],
         }
+
+    # ---- overlays
+
+    def update_visuals(self, scene: mujoco.MjvScene) -> None:
+        """Append the payload spheres and force arrows of now to a viewer's scene, under its lock."""
+        payloads, forces = self.properties.payloads, self.wrenches.net()
+        if not payloads and not forces:
+            return
+        chain = self._chain_of({*payloads, *forces})
+        for body, payload in payloads.items():
+            pose = chain.poses[chain.slot(body)]
+            overlays.add_payload_sphere(scene, pose[:3] + pose[7:].reshape(3, 3) @ payload.position, payload.mass)
+        for body, (force, _) in forces.items():
+            if body == 0:
+                continue  # nothing moves the world
+            com, axes = np.zeros(3), np.zeros(9)
+            chain.inertia(body, com, axes)
+            overlays.add_force_arrow(scene, com, force)
+
+    def _chain_of(self, bodies: set[int]) -> BodyChain:
+        if self._chain is None or bodies != self._chained:
+            self._chain, self._chained = BodyChain(self.model, self.data, bodies), bodies
+        self._chain.refresh()
+        return self._chain

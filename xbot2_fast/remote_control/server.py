@@ -129,6 +129,10 @@ class RemoteControlServer:
         """End all wrenches and zero `data.xfrc_applied`."""
         self.control.wrenches.clear()
 
+    def update_visuals(self, scene: mujoco.MjvScene) -> None:
+        """Append payload spheres and force arrows to a viewer's scene, under its lock."""
+        self.control.update_visuals(scene)
+
     # ---- serving
 
     def fileno(self) -> int:
