@@ -7,7 +7,7 @@ from typing import Any
 
 import mujoco
 
-from xbot2_fast.wrenches import Wrench, WrenchEngine, shared_engine
+from xbot2_fast.wrenches import Vector, Wrench, WrenchEngine, shared_engine
 
 logger = logging.getLogger(__name__)
 
@@ -228,9 +228,9 @@ class ExternalWrench:
         ramp_down_duration: float = 0.0,
     ):
         self.body = body
-        self.force = tuple(force)
-        self.torque = tuple(torque)
-        self.application_point = tuple(application_point)
+        self.force = _triple("force", force)
+        self.torque = _triple("torque", torque)
+        self.application_point = _triple("application_point", application_point)
         self.duration = duration
         self.ramp_down_duration = ramp_down_duration
 
@@ -243,6 +243,17 @@ class ExternalWrench:
         if self.body not in bodies:
             raise ValueError(f"body: the model has no body {self.body!r}")
         return Wrench(
-            bodies[self.body], self.force, self.torque, self.duration, "body", self.application_point,
-            0.0, self.ramp_down_duration,
-        )  # type: ignore[arg-type]  # fmt: skip
+            bodies[self.body],
+            self.force,
+            self.torque,
+            self.duration,
+            "body",
+            self.application_point,
+            ramp_down_duration=self.ramp_down_duration,
+        )
+
+
+def _triple(name: str, value: Sequence[float]) -> Vector:
+    if len(value) != 3:
+        raise ValueError(f"{name}: expected three numbers, got {len(value)}")
+    return float(value[0]), float(value[1]), float(value[2])

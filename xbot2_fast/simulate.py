@@ -80,6 +80,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_model_options(parser.add_argument_group("model"))
     _add_run_options(parser.add_argument_group("run"))
     _add_bridge_options(parser.add_argument_group("controller"))
+    _add_remote_options(parser.add_argument_group("remote control and plugins"))
     parser.add_argument("--debug", action="store_true", help="log in detail, and show tracebacks")
     return parser
 
@@ -162,6 +163,28 @@ def _add_run_options(group) -> None:
         help="least wall time between two waits for real time (default: 0, after each step)",
     )
     group.add_argument("--disable-ros", action="store_true", help="no ROS 2 publishers")
+
+
+def _add_remote_options(group) -> None:
+    group.add_argument(
+        "--remote-control-endpoint",
+        metavar="ENDPOINT",
+        help="where mjctl finds us, such as tcp://127.0.0.1:5555 (default: nowhere)",
+    )
+    group.add_argument(
+        "--remote-control-allow-remote",
+        action="store_true",
+        help="allow an endpoint that other machines can reach; there is no authentication",
+    )
+    group.add_argument("--scenario", type=Path, metavar="FILE", help="YAML list of requests, each with its time 'at'")
+    group.add_argument(
+        "--plugin",
+        dest="plugins",
+        action="append",
+        default=[],
+        metavar="MODULE:CLASS",
+        help="user code inside the loop, a SimulationPlugin; repeatable",
+    )
 
 
 def _add_bridge_options(group) -> None:
@@ -307,8 +330,10 @@ def _loop(sim: "SimulatorWrapper", stop: _Stop, duration: float | None) -> None:
 
 
 def _run(arguments: argparse.Namespace, stop: _Stop) -> int:
+    from xbot2_fast.plugins import load_plugin
     from xbot2_fast.simulator_wrapper import SimulatorWrapper
 
+    plugins = [load_plugin(name) for name in arguments.plugins]
     generator = build_generator(arguments)
     model, _ = generator.create_mj_model_data()
     _quick_timers()
@@ -323,6 +348,10 @@ def _run(arguments: argparse.Namespace, stop: _Stop) -> int:
         target_rtf=arguments.target_rtf,
         socket_path=arguments.socket_path,
         bridge_protocol=arguments.bridge_protocol,
+        remote_control_endpoint=arguments.remote_control_endpoint,
+        remote_control_allow_remote=arguments.remote_control_allow_remote,
+        scenario=arguments.scenario,
+        plugins=plugins,
     ) as sim:
         stop.armed = True
         _loop(sim, stop, arguments.duration)

@@ -3,17 +3,23 @@
 import logging
 import math
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import mujoco
 
 from xbot2_fast import actuation
-from xbot2_fast._kernels._loop import EveryInterval, ResetWatch, Stage, StepLoop
+from xbot2_fast._kernels._loop import EveryInterval, EverySteps, Flag, ResetWatch, Stage, StepLoop
 from xbot2_fast._kernels._mujoco import take_warnings
 from xbot2_fast.bridge import MjXbot2Bridge
 from xbot2_fast.nan_guard import NanGuard
 from xbot2_fast.pacing import Pacing, PacingReport, check_target_rtf
+from xbot2_fast.plugins import PluginHost, SimulationPlugin
+from xbot2_fast.remote_control.control import RemoteControl
+from xbot2_fast.remote_control.scenario import Scenario
+from xbot2_fast.remote_control.server import RemoteControlServer
+from xbot2_fast.remote_control.simulator_commands import register_actuator_delay, register_run_control
 from xbot2_fast.run_control import DefaultKeys, Requests, RunControl
 from xbot2_fast.viewer import Viewer, display_available
 from xbot2_fast.viewing.frames import MarkerSource
@@ -63,12 +69,17 @@ class SimulatorWrapper:
         sync_interval: least wall time between two pacing waits [s]; 0 waits behind each step.
         target_rtf: simulated seconds per wall second; math.inf runs as fast as the machine can.
         socket_path: where the controller finds us; default /tmp/mj_simulator_server.sock.
+        remote_control_endpoint: where `mjctl` finds us, such as tcp://127.0.0.1:5555; None: nowhere.
+        remote_control_allow_remote: allow an endpoint that other machines can reach.
+        scenario: YAML file of requests with times, carried out by the simulation itself.
+        plugins: user code inside the loop, SimulationPlugin objects; called in this order.
         bridge_protocol: "auto", "shm" or "json".
 
     Attributes:
         model, data: the model given and the mjData made from it; both live.
         q_init: the initial configuration, a dict.
         bridge: the XBot2 side.
+        remote_control: the server, None without an endpoint.
 
     Raises:
         ValueError: a bad argument, before anything is opened.
@@ -101,7 +112,9 @@ class SimulatorWrapper:
         *,
         actuator_delay_s: float = 0.0,
         bridge_protocol: str = "auto",
-        plugins: Collection[Any] = (),
+        plugins: Collection[SimulationPlugin] = (),
+        remote_control_allow_remote: bool = False,
+        scenario: str | Path | None = None,
     ):
         _check_count("send_state_decimation", send_state_decimation)
         _check_count("terrain_scan_decimation", terrain_scan_decimation)
@@ -119,15 +132,19 @@ class SimulatorWrapper:
         self._rested = False
         self._closed = False
         self._last_report: PacingReport | None = None
-        self._pre_handlers: list[Callable[[], None]] = []
-        self._post_handlers: list[Callable[[], None]] = []
-        self._paused_handlers: list[Callable[[], None]] = []  # called at each rest of a pause
+        self._pre_handlers: list[Callable[[], object]] = []
+        self._post_handlers: list[Callable[[], object]] = []
+        self._paused_handlers: list[Callable[[], object]] = []  # called at each rest of a pause
         self._loop = StepLoop(model, self.data)
         self._nan_guard = NanGuard(model, self.data)
         self._requests = Requests()
         self._markers: list[MarkerSource] = []  # payloads, forces, scan
         self._pulled: list[int] = []
         self.viewer: Viewer | None = None
+        self.remote_control: RemoteControlServer | None = None
+        self._commands: RemoteControl | None = None
+        self._plugins: PluginHost | None = None
+        self._send_state_decimation = send_state_decimation
         self.bridge = MjXbot2Bridge(
             "mj_simulator",
             model,
@@ -137,36 +154,97 @@ class SimulatorWrapper:
             send_state_decimation=send_state_decimation,
         )
         try:
-            self._assemble()
+            if remote_control_endpoint is not None or scenario is not None:
+                self._commands = self._make_commands()
+            if remote_control_endpoint is not None:
+                self.remote_control = RemoteControlServer(
+                    model,
+                    self.data,
+                    remote_control_endpoint,
+                    control=self._commands,
+                    allow_remote=remote_control_allow_remote,
+                )
+            self._plugins = PluginHost(plugins, None, model, self.data)
+            self._assemble(scenario)
             if viewer:
                 self._open_viewer(viewer_fps, viewer_key_callback)
         except BaseException:
             self.close()
             raise
 
-    def _assemble(self) -> None:
+    def _make_commands(self) -> RemoteControl:
+        """The commands of the remote control, those of the simulator and its parts included."""
+        commands = RemoteControl(self.model, self.data)
+        register_actuator_delay(commands.table, self.bridge.delay.set_delay, self.bridge.delay.restore)
+        register_run_control(commands.table, self)
+        commands.state.add_status(self._status)
+        self._markers.append(commands.update_visuals)
+        return commands
+
+    def _status(self) -> dict[str, Any]:
+        report, target = self._last_report, self._target_rtf
+        return {
+            "steps": self._loop.steps,
+            "paused": self.paused,
+            "target_rtf": None if math.isinf(target) else target,
+            "rtf": report.rtf if report else None,
+        }
+
+    def _assemble(self, scenario: str | Path | None) -> None:
         """Put the stages in the order of a step (docs/architecture.md)."""
         self._loop.before(self._nan_guard.stage, 0)  # stays last: it sees what mj_step gets
         self._before(self._requests.stage, self._requests.serve)
+        self._add_requests(scenario)
         self._before(self._control.respawn_stage, self._on_respawn)
         self._before(ResetWatch(), self._on_reset)
         self._before(self.bridge.receive_stage, self.bridge.on_receive)
         self._before(self.bridge.apply_stage, self.bridge.on_apply)
+        self._add_disturbances()
         self._loop.after(self._pacing.stage, 0)  # stays last: what comes before it is done by the next step's time
         self._post_handlers.append(self._on_pacing)
         self._pacing.stage.watch(self._requests.fileno())
+        self._add_observers()
         self._after(self.bridge.send_stage, self.bridge.on_send)
 
-    def _before(self, stage: Stage, handler: Callable[[], None]) -> None:
+    def _add_requests(self, scenario: str | Path | None) -> None:
+        if self.remote_control is not None:
+            self._before(self.remote_control.stage, self.remote_control.process_requests)
+            self._pacing.stage.watch(self.remote_control.fileno())
+            self._paused_handlers.append(self.remote_control.serve_while_paused)
+        if scenario is not None:
+            assert self._commands is not None
+            timeline = Scenario(scenario, self._commands.table, lambda: self.data.time, self.model.opt.timestep)
+            self._before(timeline.stage, timeline.on_due)
+
+    def _add_disturbances(self) -> None:
+        """What comes between the controller's command and mj_step."""
+        assert self._plugins is not None
+        if self._plugins.wants("update_write", "update"):
+            self._before(_always(), self._plugins.update_write)
+        if self._commands is not None:
+            self._before(self._commands.wrenches.stage, lambda: None)
+            self._before(self._commands.faults.before, self._commands.faults.on_before)
+        if self._plugins.wants("pre_step"):
+            self._before(_always(), self._plugins.pre_step)
+
+    def _add_observers(self) -> None:
+        """What comes between mj_step and the state that goes out."""
+        assert self._plugins is not None
+        if self._commands is not None:
+            self._after(self._commands.faults.after, self._commands.faults.on_after)
+        if self._plugins.wants("update_read"):
+            self._after(EverySteps(self._send_state_decimation), self._plugins.update_read)
+
+    def _before(self, stage: Stage, handler: Callable[[], object]) -> None:
         self._loop.before(stage, len(self._pre_handlers))
         self._pre_handlers.append(handler)
 
-    def _after(self, stage: Stage, handler: Callable[[], None]) -> None:
+    def _after(self, stage: Stage, handler: Callable[[], object]) -> None:
         index = len(self._post_handlers) - 1
         self._loop.after(stage, index)
         self._post_handlers.insert(index, handler)
 
-    def every(self, seconds: float, call: Callable[[], None]) -> None:
+    def every(self, seconds: float, call: Callable[[], object]) -> None:
         """Have the simulation thread make this call once per interval of wall time [s], behind a step.
 
         Keep it under 0.2 ms: the next step waits for it.
@@ -267,16 +345,31 @@ class SimulatorWrapper:
             self.data.time = self._loop.last_time
             self._loop.refresh_time()
         actuation.apply_q_init(self.model, self.data, self.q_init)
+        if self._loop.steps and self._plugins is not None:
+            self._plugins.on_reset()
 
     def _on_respawn(self) -> None:
-        self._control.take_respawn()
+        request = self._control.take_respawn()
         mujoco.mj_resetData(self.model, self.data)  # _on_reset does the rest
+        if isinstance(request, tuple):
+            self._place(request)
         self._loop.refresh_time()
         self._pacing.restart(self._loop.last_time)
+
+    def _place(self, position: tuple[float, ...]) -> None:
+        """Put the first free joint of the model there; a model without one stays."""
+        free = int(mujoco.mjtJoint.mjJNT_FREE)
+        for joint in range(self.model.njnt):
+            if int(self.model.jnt_type[joint]) == free:
+                first = self.model.jnt_qposadr[joint]
+                self.data.qpos[first : first + 3] = position
+                return
 
     def _on_pacing(self) -> None:
         """A request arrived while waiting, or a report is due."""
         self._requests.serve()
+        if self.remote_control is not None:
+            self.remote_control.serve_while_waiting()
         if self._pacing.report_due():
             self._last_report = self._pacing.take_report(self.data.time)
             self._on_report(self._last_report)
@@ -378,9 +471,13 @@ class SimulatorWrapper:
         """The last full second against the wall clock; None in the first."""
         return self._last_report
 
-    def respawn(self) -> bool:
-        """Ask for a respawn before the next step, from any thread. False, and nothing happens, while paused."""
-        return self._control.request_respawn()
+    def respawn(self, position: Sequence[float] | None = None) -> bool:
+        """Ask for a respawn before the next step, from any thread. False, and nothing happens, while paused.
+
+        Args:
+            position: where to put the first free joint [m, world]; None: where the model has it.
+        """
+        return self._control.request_respawn(True if position is None else tuple(position))
 
     def set_target_rtf(self, value: float) -> None:
         """Change the target, from any thread; it counts from the wait in progress on, and no error adds up.
@@ -400,6 +497,13 @@ class SimulatorWrapper:
         self._loop.rewind()
         if self.viewer is not None:
             self.viewer.close()
+        if self._plugins is not None:
+            self._plugins.cleanup()
+        if self.remote_control is not None:
+            self._pacing.stage.unwatch(self.remote_control.fileno())
+            self.remote_control.close()
+        if self._commands is not None:
+            self._commands.close()
         self.bridge.close()
         self._pacing.stage.unwatch(self._requests.fileno())
         self._requests.close()
@@ -410,6 +514,12 @@ class SimulatorWrapper:
 
     def __exit__(self, *exc_info: object) -> None:
         self.close()
+
+
+def _always() -> Flag:
+    stage = Flag()
+    stage.raise_()
+    return stage
 
 
 def _check_count(name: str, value: int) -> None:

@@ -77,7 +77,7 @@ class RemoteControlServer:
         self.control = RemoteControl(model, data) if control is None else control
         self._context = zmq.Context()
         self._socket = self._bind(endpoint)
-        self.endpoint = bytes(self._socket.getsockopt(zmq.LAST_ENDPOINT)).rstrip(b"\0").decode()  # type: ignore[arg-type]
+        self.endpoint = bytes(self._socket.getsockopt(zmq.LAST_ENDPOINT)).rstrip(b"\0").decode()
         self._epoll = select.epoll()
         self._listening = False
         self._more = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)  # readable while a chunk left requests behind

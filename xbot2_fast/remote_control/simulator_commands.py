@@ -3,7 +3,7 @@
 Their requests are read here; what they do is handed in as plain calls, so that no part knows the other.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import mujoco
@@ -79,15 +79,11 @@ class RunControl(Protocol):
 
     def set_target_rtf(self, value: float) -> None: ...
 
+    def respawn(self, position: Sequence[float] | None = None) -> bool: ...
 
-def register_run_control(
-    table: CommandTable, simulator: RunControl, respawn: Callable[[Sequence[float] | None], Mapping[str, Any] | None]
-) -> None:
-    """`pause`, `resume`, `advance`, `set_rtf` and `respawn`.
 
-    Args:
-        respawn: takes a position [m, world] or None for a spawn location; what it returns is added to the result.
-    """
+def register_run_control(table: CommandTable, simulator: RunControl) -> None:
+    """`pause`, `resume`, `advance`, `set_rtf` and `respawn`, which takes a position [m, world] or a spawn location."""
 
     def pause(paused: bool) -> Plan:
         simulator.set_paused(paused)
@@ -105,7 +101,7 @@ def register_run_control(
         return as_vector("position", request["position"], 3) if request.get("position") is not None else None
 
     def carry_out_respawn(position: list[float] | None) -> Plan:
-        return {"position": position, **(respawn(position) or {})}
+        return {"respawned": simulator.respawn(position), "position": position}
 
     table.register("pause", lambda request: True, pause)
     table.register("resume", lambda request: False, pause, while_paused=True)
