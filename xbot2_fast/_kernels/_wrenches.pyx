@@ -284,7 +284,8 @@ cdef class WrenchSchedule(Stage):
             w = &self.s.wrenches[i]
             if time < w.end:
                 found.append((w.id, self.s.targets[w.target].body, bool(w.body_frame), _triple(w.force),
-                              _triple(w.torque), _triple(w.point) if w.at_point else None, w.start, w.duration, w.ramp_up, w.ramp_down))
+                              _triple(w.torque), _triple(w.point) if w.at_point else None,
+                              w.start, w.duration, w.ramp_up, w.ramp_down))
         return found
 
     def net(self, double time):
