@@ -12,6 +12,9 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from xbot2_fast.mjcf import MjcfGenerator
     from xbot2_fast.simulator_wrapper import SimulatorWrapper
 
@@ -161,6 +164,14 @@ def _add_run_options(group) -> None:
         default=0.0,
         metavar="SECONDS",
         help="least wall time between two waits for real time (default: 0, after each step)",
+    )
+    group.add_argument(
+        "--spawn-file", type=Path, metavar="YAML", help="start and respawn the robot at a random location of this file"
+    )
+    group.add_argument(
+        "--detect-spawn-locations",
+        action="store_true",
+        help="as --spawn-file with the spawn_locations.yaml beside the first --xml file that has one",
     )
     group.add_argument("--disable-ros", action="store_true", help="no ROS 2 publishers")
 
@@ -329,17 +340,33 @@ def _loop(sim: "SimulatorWrapper", stop: _Stop, duration: float | None) -> None:
         bar.clear()
 
 
+def _spawn_locations(arguments: argparse.Namespace) -> "NDArray[np.float64] | None":
+    """Where the robot may start, from --spawn-file or else the file beside the first --xml that has one."""
+    from xbot2_fast.spawning import detect_spawn_file, load_spawn_locations
+
+    path = arguments.spawn_file
+    if path is None and arguments.detect_spawn_locations:
+        path = detect_spawn_file([value for kind, value in arguments.sources or [] if kind == "file"])
+        logger.info("spawn locations: %s", path or "none beside the --xml files")
+    try:
+        return None if path is None else load_spawn_locations(path)
+    except (OSError, ValueError) as error:
+        raise UserError(f"spawn locations: {error}") from None
+
+
 def _run(arguments: argparse.Namespace, stop: _Stop) -> int:
     from xbot2_fast.plugins import load_plugin
     from xbot2_fast.simulator_wrapper import SimulatorWrapper
 
     plugins = [load_plugin(name) for name in arguments.plugins]
+    spawn_locations = _spawn_locations(arguments)
     generator = build_generator(arguments)
     model, _ = generator.create_mj_model_data()
     _quick_timers()
     with SimulatorWrapper(
         model,
         q_init=generator.q_init,
+        spawn_locations=spawn_locations,
         viewer=not arguments.headless,
         viewer_fps=arguments.viewer_fps,
         ros=not arguments.disable_ros,

@@ -21,6 +21,7 @@ from xbot2_fast.remote_control.scenario import Scenario
 from xbot2_fast.remote_control.server import RemoteControlServer
 from xbot2_fast.remote_control.simulator_commands import register_actuator_delay, register_run_control
 from xbot2_fast.run_control import DefaultKeys, Requests, RunControl
+from xbot2_fast.spawning import Spawner, check_spawn_locations
 from xbot2_fast.viewer import Viewer, display_available
 from xbot2_fast.viewing.frames import MarkerSource
 
@@ -69,6 +70,8 @@ class SimulatorWrapper:
         sync_interval: least wall time between two pacing waits [s]; 0 waits behind each step.
         target_rtf: simulated seconds per wall second; math.inf runs as fast as the machine can.
         socket_path: where the controller finds us; default /tmp/mj_simulator_server.sock.
+        spawn_locations: (n, 3) world positions of the first free joint [m]: the robot starts and respawns upright at a
+            random one, clear of the terrain.
         remote_control_endpoint: where `mjctl` finds us, such as tcp://127.0.0.1:5555; None: nowhere.
         remote_control_allow_remote: allow an endpoint that other machines can reach.
         scenario: YAML file of requests with times, carried out by the simulation itself.
@@ -126,6 +129,8 @@ class SimulatorWrapper:
         self.data = mujoco.MjData(model)
         self.q_init = dict(q_init or {})
         actuation.apply_q_init(model, mujoco.MjData(model), self.q_init)  # refuses a bad one before anything is opened
+        self._spawner = None if spawn_locations is None else Spawner(model, spawn_locations)
+        self.spawn_locations = None if self._spawner is None else self._spawner.locations
 
         self._control = RunControl()
         self._target_rtf = self._pacing.target_rtf
@@ -345,13 +350,17 @@ class SimulatorWrapper:
             self.data.time = self._loop.last_time
             self._loop.refresh_time()
         actuation.apply_q_init(self.model, self.data, self.q_init)
+        if self._spawner is not None:
+            self._spawner.place(self.data)
         if self._loop.steps and self._plugins is not None:
             self._plugins.on_reset()
 
     def _on_respawn(self) -> None:
         request = self._control.take_respawn()
         mujoco.mj_resetData(self.model, self.data)  # _on_reset does the rest
-        if isinstance(request, tuple):
+        if self._spawner is not None:
+            self._spawner.choose(request if isinstance(request, tuple) else None)
+        elif isinstance(request, tuple):
             self._place(request)
         self._loop.refresh_time()
         self._pacing.restart(self._loop.last_time)
@@ -475,9 +484,11 @@ class SimulatorWrapper:
         """Ask for a respawn before the next step, from any thread. False, and nothing happens, while paused.
 
         Args:
-            position: where to put the first free joint [m, world]; None: where the model has it.
+            position: where to put the first free joint [m, world]; None: a random one of `spawn_locations`, or where
+                the model has it.
         """
-        return self._control.request_respawn(True if position is None else tuple(position))
+        where = True if position is None else tuple(check_spawn_locations([position], "position")[0].tolist())
+        return self._control.request_respawn(where)
 
     def set_target_rtf(self, value: float) -> None:
         """Change the target, from any thread; it counts from the wait in progress on, and no error adds up.
