@@ -41,6 +41,8 @@ class Viewer:
 
     Attributes:
         failure: why the process could not show anything; None while it can.
+        url: the page of the browser viewer, once it is served.
+        layout: widget -> (left, top, right, bottom) of the browser viewer's panel, in pixels of the page.
     """
 
     def __init__(
@@ -60,6 +62,8 @@ class Viewer:
         self._free = False  # the process took the last frame
         self._ended = False
         self.failure: str | None = None
+        self.url: str | None = None
+        self.layout: dict[str, list[int]] = {}
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         model_fd, frame_fd = _model_file(model), _file(Frame.size(model))
         try:
@@ -121,15 +125,24 @@ class Viewer:
     def _listen(self) -> None:
         while datagram := self._read():
             message = orjson.loads(datagram)
-            if message["type"] in ("ready", "taken"):
-                self._free = True
-            if message["type"] == "failed":
-                self.failure = message["message"]
-                logger.debug("%s", message["detail"])
-            if message["type"] != "taken":
+            self._note(message)
+            if message["type"] not in ("taken", "layout"):
                 self._receive(message)
         self._ended = True
         self._receive({"type": "ended"})
+
+    def _note(self, message: dict[str, Any]) -> None:
+        match message["type"]:
+            case "taken":
+                self._free = True
+            case "ready":
+                self._free = True
+                self.url = message.get("url")
+            case "layout":
+                self.layout = message["widgets"]
+            case "failed":
+                self.failure = message["message"]
+                logger.debug("%s", message["detail"])
 
     def _read(self) -> bytes:
         try:

@@ -1,6 +1,5 @@
 """`python -m xbot2_fast.viewing KIND SOCKET MODEL FRAME OPTIONS`: started by `xbot2_fast.viewer`, descriptors open."""
 
-import contextlib
 import os
 import signal
 import sys
@@ -32,8 +31,7 @@ def main(kind: str, descriptor: int, model_fd: int, frame_fd: int, options: dict
     except SimulatorGone:
         pass
     except BaseException as error:
-        with contextlib.suppress(SimulatorGone):
-            link.send("failed", message=str(error) or type(error).__name__, detail=traceback.format_exc())
+        link.send("failed", message=str(error) or type(error).__name__, detail=traceback.format_exc())
 
 
 if __name__ == "__main__":

@@ -52,6 +52,7 @@ class Frame:
     Attributes:
         state: the integration state (STATE), float64.
         torque: generalised actuator forces (nv,) [Nm or N].
+        references: velocity and torque references (2, nv); NaN where there is none.
         geoms: room for MAX_MARKERS geoms as bytes.
     """
 
@@ -60,14 +61,16 @@ class Frame:
         self._scene = mujoco.MjvScene(model, MAX_MARKERS)
         self._scene_geoms = geom_bytes(self._scene)
         memory = mmap.mmap(fd, self.size(model))
-        numbers = np.frombuffer(memory, np.float64, nstate + model.nv)
-        self.state, self.torque = numbers[:nstate], numbers[nstate:]
+        numbers = np.frombuffer(memory, np.float64, nstate + 3 * model.nv)
+        self.state = numbers[:nstate]
+        self.torque = numbers[nstate : nstate + model.nv]
+        self.references = numbers[nstate + model.nv :].reshape(2, model.nv)
         self.geoms = np.frombuffer(memory, np.uint8, offset=numbers.nbytes).reshape(MAX_MARKERS, -1)
 
     @staticmethod
     def size(model: mujoco.MjModel) -> int:
         geom = geom_bytes(mujoco.MjvScene(model, 2)).shape[1]
-        return 8 * (mujoco.mj_stateSize(model, STATE) + model.nv) + MAX_MARKERS * geom
+        return 8 * (mujoco.mj_stateSize(model, STATE) + 3 * model.nv) + MAX_MARKERS * geom
 
     def write(self, model: mujoco.MjModel, data: mujoco.MjData, sources: Iterable[MarkerSource]) -> int:
         """Store the present moment; returns the number of markers."""

@@ -1,5 +1,6 @@
 """The viewer's end of the connection to the simulator."""
 
+import contextlib
 import os
 import select
 import socket
@@ -41,11 +42,9 @@ class Link:
         return self._socket.fileno()
 
     def send(self, kind: str, **fields: Any) -> None:
-        """From any thread."""
-        try:
+        """From any thread; lost when the simulator is gone, which `receive` tells."""
+        with contextlib.suppress(OSError):
             self._socket.send(orjson.dumps({"type": kind, **fields}))
-        except OSError as error:
-            raise SimulatorGone from error
 
     def receive(self, timeout: float) -> bool:
         """Wait for messages, at most this long [s]; True when a frame came, which `data` and `geoms` hold then.
