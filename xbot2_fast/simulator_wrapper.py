@@ -77,6 +77,8 @@ class SimulatorWrapper:
         scenario: YAML file of requests with times, carried out by the simulation itself.
         plugins: user code inside the loop, SimulationPlugin objects; called in this order.
         bridge_protocol: "auto", "shm" or "json".
+        web_port: serve the browser viewer on this port of 127.0.0.1 instead of opening a window; 0: the first free one
+            from 8080 on.
 
     Attributes:
         model, data: the model given and the mjData made from it; both live.
@@ -118,6 +120,7 @@ class SimulatorWrapper:
         plugins: Collection[SimulationPlugin] = (),
         remote_control_allow_remote: bool = False,
         scenario: str | Path | None = None,
+        web_port: int | None = None,
     ):
         _check_count("send_state_decimation", send_state_decimation)
         _check_count("terrain_scan_decimation", terrain_scan_decimation)
@@ -159,7 +162,7 @@ class SimulatorWrapper:
             send_state_decimation=send_state_decimation,
         )
         try:
-            if remote_control_endpoint is not None or scenario is not None:
+            if remote_control_endpoint is not None or scenario is not None or web_port is not None:
                 self._commands = self._make_commands()
             if remote_control_endpoint is not None:
                 self.remote_control = RemoteControlServer(
@@ -171,8 +174,8 @@ class SimulatorWrapper:
                 )
             self._plugins = PluginHost(plugins, None, model, self.data)
             self._assemble(scenario)
-            if viewer:
-                self._open_viewer(viewer_fps, viewer_key_callback)
+            if viewer or web_port is not None:
+                self._open_viewer(viewer_fps, viewer_key_callback, web_port)
         except BaseException:
             self.close()
             raise
@@ -391,12 +394,19 @@ class SimulatorWrapper:
 
     # ---- viewer
 
-    def _open_viewer(self, fps: float, key_callback: Callable[[int], None] | None) -> None:
-        if not display_available():
+    def _open_viewer(self, fps: float, key_callback: Callable[[int], None] | None, web_port: int | None) -> None:
+        if web_port is None and not display_available():
             logger.warning("no display: running headless")
             return
         self._on_key = key_callback or DefaultKeys(self)
-        self.viewer = Viewer("native", self.model, self.data, markers=self._markers, receive=self._on_viewer_message)
+        self.viewer = Viewer(
+            "native" if web_port is None else "web",
+            self.model,
+            self.data,
+            markers=self._markers,
+            receive=self._on_viewer_message,
+            options=None if web_port is None else {"port": web_port},
+        )
         self._after(EveryInterval(1 / fps), self._on_frame)
         self._paused_handlers.append(self._on_frame)
 
@@ -414,6 +424,10 @@ class SimulatorWrapper:
         match message["type"]:
             case "key":
                 self._press(message["code"])
+            case "request":
+                self._requests.file(lambda: self._serve_viewer(message["request"]))
+            case "ready" if message.get("url"):
+                logger.info("browser viewer: %s (from another machine through ssh -L)", message["url"])
             case "pull":
                 self._requests.file(lambda: self._pull(message["forces"]))
             case "failed":
