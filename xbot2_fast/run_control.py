@@ -25,15 +25,19 @@ class Requests:
     def __init__(self) -> None:
         self.stage = Flag()
         self._calls: deque[Callable[[], None]] = deque()
+        self._step_calls: deque[Callable[[], None]] = deque()
         self._event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._lock = threading.Lock()  # nobody writes to the descriptor while it is closed and given to others
 
     def fileno(self) -> int:
         return self._event
 
-    def file(self, call: Callable[[], None]) -> None:
-        """Have the simulation thread make this call before its next step; returns at once."""
-        self._calls.append(call)
+    def file(self, call: Callable[[], None], *, while_paused: bool = True) -> None:
+        """Have the simulation thread make this call before its next step; returns at once.
+
+        In a pause it is made soon, or, without `while_paused`, before the step that ends or interrupts the pause.
+        """
+        (self._calls if while_paused else self._step_calls).append(call)
         self.stage.raise_()
         self.wake()
 
@@ -46,6 +50,12 @@ class Requests:
     def serve(self) -> None:
         """Make the calls that were filed, oldest first. On the simulation thread only."""
         self.stage.lower()  # first, so that a call filed from here on raises it again
+        self.serve_while_paused()
+        while self._step_calls:
+            self._step_calls.popleft()()
+
+    def serve_while_paused(self) -> None:
+        """Make the calls that need no step."""
         with contextlib.suppress(BlockingIOError):
             os.eventfd_read(self._event)
         while self._calls:
@@ -54,6 +64,7 @@ class Requests:
     def close(self) -> None:
         """Forget what is filed and give the descriptor back."""
         self._calls.clear()
+        self._step_calls.clear()
         with self._lock:
             if self._event >= 0:
                 event, self._event = self._event, -1

@@ -23,6 +23,7 @@ from xbot2_fast.remote_control.simulator_commands import register_actuator_delay
 from xbot2_fast.run_control import DefaultKeys, Requests, RunControl
 from xbot2_fast.spawning import Spawner, check_spawn_locations
 from xbot2_fast.viewer import Viewer, display_available
+from xbot2_fast.viewer_user import ViewerUser
 from xbot2_fast.viewing.frames import MarkerSource
 
 logger = logging.getLogger(__name__)
@@ -147,7 +148,6 @@ class SimulatorWrapper:
         self._nan_guard = NanGuard(model, self.data)
         self._requests = Requests()
         self._markers: list[MarkerSource] = []  # payloads, forces, scan
-        self._pulled: list[int] = []
         self.viewer: Viewer | None = None
         self.remote_control: RemoteControlServer | None = None
         self._commands: RemoteControl | None = None
@@ -298,7 +298,7 @@ class SimulatorWrapper:
         """Paused: wait for a request, at most 1/60 s; serve what is served in a pause, and show the present state."""
         self._rested = True
         if self._pacing.stage.rest(_REST):
-            self._requests.serve()
+            self._requests.serve_while_paused()
         for handler in self._paused_handlers:
             handler()
 
@@ -398,14 +398,14 @@ class SimulatorWrapper:
         if web_port is None and not display_available():
             logger.warning("no display: running headless")
             return
-        self._on_key = key_callback or DefaultKeys(self)
+        user = ViewerUser(self.data, self._control, self._requests, key_callback or DefaultKeys(self), self._commands)
         self.viewer = Viewer(
             "native" if web_port is None else "web",
             self.model,
             self.data,
             markers=self._markers,
-            receive=self._on_viewer_message,
             options=None if web_port is None else {"port": web_port},
+            user=user,
         )
         self._after(EveryInterval(1 / fps), self._on_frame)
         self._paused_handlers.append(self._on_frame)
@@ -418,37 +418,6 @@ class SimulatorWrapper:
             target_rtf=None if math.isinf(rtf) else rtf,
             rtf=report.rtf if report else None,
         )
-
-    def _on_viewer_message(self, message: dict[str, Any]) -> None:
-        """On the viewer's thread: what the user did there."""
-        match message["type"]:
-            case "key":
-                self._press(message["code"])
-            case "request":
-                self._requests.file(lambda: self._serve_viewer(message["request"]))
-            case "ready" if message.get("url"):
-                logger.info("browser viewer: %s (from another machine through ssh -L)", message["url"])
-            case "pull":
-                self._requests.file(lambda: self._pull(message["forces"]))
-            case "failed":
-                logger.warning("the viewer cannot show anything, running headless: %s", message["message"])
-            case "ended" if self.viewer is not None and self.viewer.failure is None:
-                self._control.end()
-                self._requests.wake()
-
-    def _press(self, key: int) -> None:
-        try:
-            self._on_key(key)
-        except Exception:
-            logger.exception("the viewer's key callback failed at key %d", key)
-
-    def _pull(self, forces: Mapping[str, list[float]]) -> None:
-        """Apply what the mouse pulls with, body -> force and torque, instead of what it pulled with before."""
-        for body in self._pulled:
-            self.data.xfrc_applied[body] = 0
-        self._pulled = [int(body) for body in forces]
-        for body, force in zip(self._pulled, forces.values(), strict=True):
-            self.data.xfrc_applied[body] = force
 
     # ---- state of the run
 

@@ -35,7 +35,8 @@ class Viewer:
     Args:
         kind: "native" (MuJoCo's viewer in a window), "web" (MuJoCo Studio in a browser) or "picture".
         markers: what is drawn beside the model, rebuilt at each frame, in this order.
-        receive: called with each message of the process (a dict with "type"), on a thread of the viewer's.
+        user: what the user does: called with the viewer and each message of the process (a dict with "type"), on a
+            thread of the viewer's.
         options: keyword arguments of the kind.
         environment: variables that the process gets beside ours.
 
@@ -52,13 +53,13 @@ class Viewer:
         data: mujoco.MjData,
         *,
         markers: Iterable[MarkerSource] = (),
-        receive: Callable[[dict[str, Any]], None] = lambda message: None,
+        user: Callable[["Viewer", dict[str, Any]], None] | None = None,
         options: dict[str, Any] | None = None,
         environment: dict[str, str] | None = None,
     ):
         self._model, self._data = model, data
         self._markers = markers
-        self._receive = receive
+        self._user = user
         self._free = False  # the process took the last frame
         self._ended = False
         self.failure: str | None = None
@@ -126,10 +127,14 @@ class Viewer:
         while datagram := self._read():
             message = orjson.loads(datagram)
             self._note(message)
-            if message["type"] not in ("taken", "layout"):
-                self._receive(message)
+            if self._user is not None and message["type"] not in ("taken", "layout"):
+                self._user(self, message)
         self._ended = True
-        self._receive({"type": "ended"})
+        self._process.wait()  # it ends with the connection
+        if self._process.returncode and self.failure is None:
+            self.failure = f"its process ended with code {self._process.returncode}"
+        if self._user is not None:
+            self._user(self, {"type": "ended"})
 
     def _note(self, message: dict[str, Any]) -> None:
         match message["type"]:
@@ -195,27 +200,23 @@ def check_camera(model: mujoco.MjModel, camera: str | None) -> None:
 
 def _draw_with(backend, model, data, markers, options) -> str | None:
     """Draw in a process with this MUJOCO_GL; returns what went wrong."""
-    done = threading.Event()
-    written = []
+    ready, written = threading.Event(), threading.Event()
 
-    def receive(message: dict[str, Any]) -> None:
-        if message["type"] == "written":
-            written.append(True)
+    def on_message(viewer: Viewer, message: dict[str, Any]) -> None:
         if message["type"] == "ready":
             ready.set()
-        if message["type"] == "ended":
+        elif message["type"] in ("written", "ended"):
             ready.set()
-            done.set()
+            written.set()
 
-    ready = threading.Event()
     viewer = Viewer(
-        "picture", model, data, markers=markers, receive=receive, options=options, environment={"MUJOCO_GL": backend}
+        "picture", model, data, markers=markers, user=on_message, options=options, environment={"MUJOCO_GL": backend}
     )
     ready.wait(_DRAWING)
     viewer.sync()
-    done.wait(_DRAWING)
+    written.wait(_DRAWING)
     viewer.close()
-    return None if written else viewer.failure or "the process crashed"
+    return viewer.failure
 
 
 def _file(size: int) -> int:

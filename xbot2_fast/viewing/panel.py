@@ -1,9 +1,9 @@
 """The panel in the browser: the run, the joints, and forms whose requests are those of mjctl."""
 
 import math
+from dataclasses import dataclass, field
 from typing import Any
 
-import mujoco
 from mujoco.studio import messages, plugin
 from mujoco.studio.dear_imgui import dear_imgui as imgui
 
@@ -27,6 +27,22 @@ KEYS = {
 }  # fmt: skip
 
 
+@dataclass
+class _Wrench:
+    body: int = 0
+    force: list[float] = field(default_factory=lambda: [0.0, 0.0, 0.0])
+    torque: list[float] = field(default_factory=lambda: [0.0, 0.0, 0.0])
+    duration: float = 1.0
+    frame: int = 0
+
+
+@dataclass
+class _Payload:
+    body: int = 0
+    mass: float = 1.0
+    position: list[float] = field(default_factory=lambda: [0.0, 0.0, 0.0])
+
+
 class Panel(plugin.ViewerPlugin):
     """Builds the panel at each frame. Nothing here changes the simulation: it sends keys and requests."""
 
@@ -35,11 +51,13 @@ class Panel(plugin.ViewerPlugin):
         model = link.model
         self._keys = [(getattr(imgui.Key, name), code) for name, code in KEYS.items()]
         self._bodies = [model.body(i).name or f"body {i}" for i in range(1, model.nbody)]
-        self._joints = [(model.joint(j).name or f"joint {j}", j, joint_actuator(model, j)) for j in scalar_joints(model)]
+        self._joints = [
+            (model.joint(j).name or f"joint {j}", j, joint_actuator(model, j)) for j in scalar_joints(model)
+        ]
         self._advance = _FRAME
         self._rtf: float | None = None  # while the slider is held
-        self._wrench = {"body": 0, "force": [0.0, 0.0, 0.0], "torque": [0.0, 0.0, 0.0], "duration": 1.0, "frame": 0}
-        self._payload = {"body": 0, "mass": 1.0, "position": [0.0, 0.0, 0.0]}
+        self._wrench = _Wrench()
+        self._payload = _Payload()
         self._answer = ""
         self._layout: dict[str, list[int]] = {}
         self._reported: dict[str, list[int]] = {}
@@ -113,25 +131,24 @@ class Panel(plugin.ViewerPlugin):
 
     def _build_wrench(self) -> None:
         form = self._wrench
-        form["body"] = self._combo("body##wrench", form["body"], self._bodies)
-        form["force"] = self._vector("force [N]", form["force"], "force")
-        form["torque"] = self._vector("torque [Nm]", form["torque"], "torque")
-        form["duration"] = imgui.InputDouble("duration [s]", form["duration"], 0.0, 0.0, "%.3f")[1]
-        form["frame"] = self._combo("frame", form["frame"], ["world", "body"])
+        form.body = self._combo("body##wrench", form.body, self._bodies)
+        form.force = self._vector("force [N]", form.force, "force")
+        form.torque = self._vector("torque [Nm]", form.torque, "torque")
+        form.duration = imgui.InputDouble("duration [s]", form.duration, 0.0, 0.0, "%.3f")[1]
+        form.frame = self._combo("frame", form.frame, ["world", "body"])
         if self._button("Apply wrench", "apply_wrench"):
-            self._request(
-                "apply_wrench", body=self._bodies[form["body"]], force=form["force"], torque=form["torque"],
-                duration=form["duration"], frame=["world", "body"][form["frame"]],
-            )  # fmt: skip
+            frame, body = ["world", "body"][form.frame], self._bodies[form.body]
+            wrench = {"force": form.force, "torque": form.torque, "duration": form.duration, "frame": frame}
+            self._request("apply_wrench", body=body, **wrench)
 
     def _build_payload(self) -> None:
         form = self._payload
-        form["body"] = self._combo("body##payload", form["body"], self._bodies)
-        form["mass"] = imgui.InputDouble("mass [kg]", form["mass"], 0.0, 0.0, "%.3f")[1]
-        form["position"] = self._vector("position [m]", form["position"], "position")
+        form.body = self._combo("body##payload", form.body, self._bodies)
+        form.mass = imgui.InputDouble("mass [kg]", form.mass, 0.0, 0.0, "%.3f")[1]
+        form.position = self._vector("position [m]", form.position, "position")
         if self._button("Add payload", "add_payload"):
-            body = self._bodies[form["body"]]
-            self._request("add_payload", body=body, mass=form["mass"], position=form["position"])
+            body = self._bodies[form.body]
+            self._request("add_payload", body=body, mass=form.mass, position=form.position)
         imgui.SameLine()
         if self._button("Restore all", "restore"):
             self._request("restore")
@@ -147,7 +164,13 @@ class Panel(plugin.ViewerPlugin):
         for name, joint, actuator in self._joints:
             dof = model.jnt_dofadr[joint]
             q_ref = data.ctrl[actuator] if actuator >= 0 else math.nan
-            row = (data.qpos[model.jnt_qposadr[joint]], data.qvel[dof], frame.torque[dof], q_ref, *frame.references[:, dof])
+            row = (
+                data.qpos[model.jnt_qposadr[joint]],
+                data.qvel[dof],
+                frame.torque[dof],
+                q_ref,
+                *frame.references[:, dof],
+            )
             imgui.TableNextRow()
             imgui.TableNextColumn()
             imgui.TextUnformatted(name)
