@@ -49,6 +49,12 @@ def _rtf(text: str) -> float:
         raise argparse.ArgumentTypeError(f"expected a finite positive number or 'max', got {text!r}") from None
 
 
+def _port(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"expected a port, 0 to 65535, got {text!r}")
+    return int(text)
+
+
 def _positive(text: str) -> float:
     return _number(text, least=0, open_end=True)
 
@@ -146,7 +152,18 @@ def _add_model_options(group) -> None:
 
 
 def _add_run_options(group) -> None:
-    group.add_argument("--headless", action="store_true", help="no viewer")
+    group.add_argument("--headless", action="store_true", help="no window")
+    group.add_argument(
+        "--web", type=_port, nargs="?", const=0, metavar="PORT",
+        help="show the simulation in a browser instead of a window, on this port of 127.0.0.1 (default: from 8080 on)",
+    )  # fmt: skip
+    group.add_argument(
+        "--screenshot", type=Path, metavar="FILE",
+        help="write a PNG picture of the end of the run; without --duration, of the start, and end",
+    )  # fmt: skip
+    group.add_argument(
+        "--camera", metavar="NAME", help="camera of the model for --screenshot (default: the free camera)"
+    )
     group.add_argument(
         "--viewer-fps", type=_positive, default=60.0, metavar="FPS", help="frames per second (default: 60)"
     )
@@ -357,17 +374,23 @@ def _spawn_locations(arguments: argparse.Namespace) -> "NDArray[np.float64] | No
 def _run(arguments: argparse.Namespace, stop: _Stop) -> int:
     from xbot2_fast.plugins import load_plugin
     from xbot2_fast.simulator_wrapper import SimulatorWrapper
+    from xbot2_fast.viewer import check_camera
 
     plugins = [load_plugin(name) for name in arguments.plugins]
     spawn_locations = _spawn_locations(arguments)
     generator = build_generator(arguments)
     model, _ = generator.create_mj_model_data()
+    duration = arguments.duration
+    if arguments.screenshot is not None:
+        check_camera(model, arguments.camera)
+        duration = duration or model.opt.timestep
     _quick_timers()
     with SimulatorWrapper(
         model,
         q_init=generator.q_init,
         spawn_locations=spawn_locations,
         viewer=not arguments.headless,
+        web_port=arguments.web,
         viewer_fps=arguments.viewer_fps,
         ros=not arguments.disable_ros,
         send_state_decimation=arguments.send_state_decimation,
@@ -381,7 +404,9 @@ def _run(arguments: argparse.Namespace, stop: _Stop) -> int:
         plugins=plugins,
     ) as sim:
         stop.armed = True
-        _loop(sim, stop, arguments.duration)
+        _loop(sim, stop, duration)
+        if arguments.screenshot is not None:
+            sim.save_picture(arguments.screenshot, arguments.camera)
     return 0 if stop.signal is None else 128 + stop.signal
 
 

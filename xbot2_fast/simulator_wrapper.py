@@ -22,7 +22,7 @@ from xbot2_fast.remote_control.server import RemoteControlServer
 from xbot2_fast.remote_control.simulator_commands import register_actuator_delay, register_run_control
 from xbot2_fast.run_control import DefaultKeys, Requests, RunControl
 from xbot2_fast.spawning import Spawner, check_spawn_locations
-from xbot2_fast.viewer import Viewer, display_available
+from xbot2_fast.viewer import Viewer, display_available, take_picture
 from xbot2_fast.viewer_user import ViewerUser
 from xbot2_fast.viewing.frames import MarkerSource
 
@@ -481,6 +481,10 @@ class SimulatorWrapper:
         """
         self._target_rtf = rtf = check_target_rtf(value)
         self._requests.file(lambda: setattr(self._pacing, "target_rtf", rtf))
+
+    def save_picture(self, file: str | Path, camera: str | None = None, width: int = 1280, height: int = 720) -> None:
+        """Write a PNG picture of the present state, markers included; see `viewer.take_picture`. Takes seconds."""
+        take_picture(file, self.model, self.data, markers=self._markers, camera=camera, width=width, height=height)
 
     def close(self) -> None:
         """End the simulation: the viewer's window, the socket and the shared memory are gone afterwards. Idempotent."""

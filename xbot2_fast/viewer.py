@@ -161,7 +161,7 @@ class PictureError(RuntimeError):
 
 
 def take_picture(
-    file: str,
+    file: str | os.PathLike[str],
     model: mujoco.MjModel,
     data: mujoco.MjData,
     *,
