@@ -195,9 +195,10 @@ def test_a_new_target_rtf_from_another_thread_is_taken_by_the_simulation_thread(
     thread = threading.Thread(target=sim.set_target_rtf, args=(4.0,))
     thread.start()
     thread.join()
-    assert sim.target_rtf == 1.0
+    assert sim.target_rtf == 4.0  # what was asked for, so that two quick changes add up
+    assert sim._pacing.target_rtf == 1.0
     sim.run()
-    assert sim.target_rtf == 4.0
+    assert sim._pacing.target_rtf == 4.0
     with pytest.raises(ValueError, match="target_rtf: expected a finite positive number"):
         sim.set_target_rtf(math.inf)
 
