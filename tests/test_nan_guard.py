@@ -14,7 +14,9 @@ from xbot2_fast.simulator_wrapper import SimulationDiverged
 MODEL = """
 <mujoco>
   <option timestep="0.001"/>
-  <worldbody><body><joint name="first"/><joint name="spinner" axis="0 1 0"/><geom size=".1" mass="1"/></body></worldbody>
+  <worldbody>
+    <body><joint name="first"/><joint name="spinner" axis="0 1 0"/><geom size=".1" mass="1"/></body>
+  </worldbody>
   <actuator><motor name="spinner" joint="spinner"/><motor name="first" joint="first"/></actuator>
 </mujoco>
 """
