@@ -40,6 +40,7 @@ class Pair:
             model, q_init=q_init, viewer=False, target_rtf=math.inf, socket_path=str(path), bridge_protocol=protocol
         )
         self.bare = mujoco.MjData(model)
+        self.path = str(path)
 
     def settle(self) -> None:
         for _ in range(1000):
@@ -49,7 +50,7 @@ class Pair:
     def connect(self, **options) -> BridgeClient:
         """A client of this simulator, which runs meanwhile."""
         clients: list[BridgeClient] = []
-        thread = threading.Thread(target=lambda: clients.append(BridgeClient(self.sim.bridge.server.path, **options)))
+        thread = threading.Thread(target=lambda: clients.append(BridgeClient(self.path, **options)))
         thread.start()
         while thread.is_alive():
             self.sim.run()

@@ -22,11 +22,27 @@ def paths(tmp_path):
     return ["--output-dir", str(tmp_path / "model"), "--socket-path", str(tmp_path / "sim.sock")]
 
 
+_started: list[subprocess.Popen] = []
+
+
+@pytest.fixture(autouse=True)
+def no_process_is_left():
+    """Ends what a failed test left running."""
+    yield
+    while _started:
+        process = _started.pop()
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
+
+
 def start(*arguments: str, **options) -> subprocess.Popen:
-    return subprocess.Popen(
+    process = subprocess.Popen(
         [sys.executable, "-m", "xbot2_fast.simulate", "--headless", *arguments],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options,
     )  # fmt: skip
+    _started.append(process)
+    return process
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess:
