@@ -280,8 +280,8 @@ def test_command_line(tmp_path, options):
     )
     result = subprocess.run(
         [sys.executable, "-m", "xbot2_fast.simulate", "--headless", "--disable-ros", "--duration", "0.01",
-         "--target-rtf", "max", "--xml", str(tmp_path / "world.xml"), "--socket-path", str(tmp_path / "s.sock"), "--output-dir",
-         str(tmp_path / "model"), "--plugin", "where:Where", *options],
+         "--target-rtf", "max", "--xml", str(tmp_path / "world.xml"), "--socket-path", str(tmp_path / "s.sock"),
+         "--output-dir", str(tmp_path / "model"), "--plugin", "where:Where", *options],
         cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert result.returncode == 0, result.stderr

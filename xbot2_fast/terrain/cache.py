@@ -39,7 +39,7 @@ def _plain(value: Any) -> Any:
 def load(folder: Path, name: str) -> tuple[list[Tile], dict[str, Any]] | None:
     """Tiles and the facts stored with them; None when they are not there or the file is damaged."""
     try:
-        with np.load(folder / f"{name}.npz", allow_pickle=False) as data:
+        with (folder / f"{name}.npz").open("rb") as file, np.load(file, allow_pickle=False) as data:
             facts = json.loads(bytes(data["facts"]))
             return [_unpack(data, i, tile) for i, tile in enumerate(facts["tiles"])], facts
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):

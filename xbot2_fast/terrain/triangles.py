@@ -35,7 +35,9 @@ def triangles(generator: "TerrainGenerator") -> Part:
     """
     half = generator.cfg.frame.half
     parts: list[Part] = [
-        (points + middle, faces) for _, middle, tile in generator.named_tiles() for points, faces in _parts(tile, half)
+        (points + middle, faces)
+        for _, middle, tile in generator.named_tiles()
+        for points, faces in tile_parts(tile, half)
     ]
     if len(generator.border):
         parts.append(_boxes(np.pad(generator.border, ((0, 0), (0, 4)))))
@@ -44,7 +46,8 @@ def triangles(generator: "TerrainGenerator") -> Part:
     return np.concatenate([points for points, _ in parts]), faces
 
 
-def _parts(tile: Tile, half: tuple[float, float]) -> Iterator[Part]:
+def tile_parts(tile: Tile, half: tuple[float, float]) -> Iterator[Part]:
+    """Vertices and triangles in the frame of the tile: its upright boxes together, then each other solid by itself."""
     upright = tile.boxes[:, 6] == 1.0
     yield _boxes(tile.boxes[upright])
     for row in tile.boxes[~upright]:
