@@ -62,7 +62,7 @@ class Pair:
         assert np.array_equal(self.bare.qpos, self.sim.data.qpos), "not the same simulation: no speed is reported"
 
 
-@pytest.fixture()
+@pytest.fixture
 def pair(robot, tmp_path):
     gc.disable()
     pairs = Pair(*robot, tmp_path / "sim.sock")
