@@ -243,3 +243,18 @@ def test_debug_shows_the_traceback(paths):
     done = run(*paths, "--debug", "--urdf", "/no/such.urdf")
     assert done.returncode == 1
     assert "Traceback" in done.stderr
+
+
+def readme_command(name: str) -> str:
+    readme = Path(__file__).resolve().parents[1].joinpath("README.md").read_text()
+    return re.search(rf"<!-- command: {name} -->\n```sh\n(.*?)```", readme, re.DOTALL)[1].strip()
+
+
+def test_the_readme_command_of_the_real_robot_runs(paths, tmp_path):
+    if not Path("examples/floor.xml").exists():
+        pytest.skip("tests run outside the source tree")
+    line = readme_command("robot") + f" --duration 0.2 --target-rtf max {' '.join(paths)}"
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    done = subprocess.run(["bash", "-euc", line], capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "model" / "centauro.xml").exists()
