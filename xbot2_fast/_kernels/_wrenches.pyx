@@ -58,7 +58,7 @@ cdef double _factor(const Wrench* w, double time) noexcept nogil:
     cdef double left = w.duration - t
     if t < w.ramp_up:
         return t / w.ramp_up
-    if left < w.ramp_down:
+    if w.ramp_down > 0 and left < w.ramp_down:
         return left / w.ramp_down if left > 0 else 0.0
     return 1.0
 
