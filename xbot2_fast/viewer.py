@@ -209,9 +209,9 @@ def _draw_with(backend, model, data, markers, options) -> str | None:
             ready.set()
             written.set()
 
-    viewer = Viewer(
-        "picture", model, data, markers=markers, user=on_message, options=options, environment={"MUJOCO_GL": backend}
-    )
+    # MuJoCo leaves PYOPENGL_PLATFORM in the environment of a process that drew with another backend.
+    environment = {"MUJOCO_GL": backend, "PYOPENGL_PLATFORM": backend}
+    viewer = Viewer("picture", model, data, markers=markers, user=on_message, options=options, environment=environment)
     ready.wait(_DRAWING)
     viewer.sync()
     written.wait(_DRAWING)
