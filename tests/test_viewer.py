@@ -349,3 +349,37 @@ def test_a_viewer_says_why_it_shows_nothing(model):
     eventually(lambda: not viewer.running)
     viewer.close()
     assert "camera" in viewer.failure  # arguments of the kind are missing
+
+
+# ---- the command line
+
+
+def xbot2_sim(tmp_path, *words: str) -> subprocess.CompletedProcess:
+    shared = ["--headless", "--disable-ros", "--target-rtf", "max", "--socket-path", str(tmp_path / "s.sock")]
+    return subprocess.run(
+        [sys.executable, "-m", "xbot2_fast.simulate", *shared, "--output-dir", str(tmp_path / "model"), *words],
+        capture_output=True, text=True, check=False, timeout=240,
+    )  # fmt: skip
+
+
+def test_the_command_line_writes_a_picture_of_the_end_of_the_run(tmp_path, monkeypatch):
+    monkeypatch.delenv("DISPLAY", raising=False)
+    done = xbot2_sim(tmp_path, "--duration", "0.1", "--screenshot", str(tmp_path / "a.png"))
+    assert done.returncode == 0, done.stderr
+    pixels = pixels_of(tmp_path / "a.png")
+    assert pixels.shape == (720, 1280, 3)
+    assert len(np.unique(pixels.reshape(-1, 3), axis=0)) > 100
+
+
+def test_the_command_line_names_a_camera_that_is_not_there(tmp_path):
+    done = xbot2_sim(tmp_path, "--screenshot", str(tmp_path / "a.png"), "--camera", "nowhere")
+    assert done.returncode == 1
+    assert "camera: expected one of" in done.stderr
+    assert not (tmp_path / "a.png").exists()
+
+
+@pytest.mark.parametrize("port", ["-1", "65536", "http"])
+def test_the_command_line_refuses_what_is_no_port(tmp_path, port):
+    done = xbot2_sim(tmp_path, f"--web={port}")
+    assert done.returncode == 2
+    assert "expected a port, 0 to 65535" in done.stderr

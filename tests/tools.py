@@ -19,7 +19,7 @@ def needs(*programs: str) -> None:
         pytest.skip(f"needs {', '.join(missing)}")
 
 
-def eventually(condition: Callable[[], object], seconds: float = 60.0) -> None:
+def eventually(condition: Callable[[], object], seconds: float = 240.0) -> None:
     """Wait until the condition holds; the generous limit only ends a test that hangs."""
     end = time.monotonic() + seconds
     while not condition():

@@ -24,7 +24,7 @@ from xbot2_fast.run_control import DefaultKeys, Requests, RunControl
 from xbot2_fast.spawning import Spawner, check_spawn_locations
 from xbot2_fast.viewer import Viewer, display_available, take_picture
 from xbot2_fast.viewer_user import ViewerUser
-from xbot2_fast.viewing.frames import MarkerSource
+from xbot2_fast.viewing.frames import Frame, MarkerSource
 
 logger = logging.getLogger(__name__)
 mujoco_logger = logging.getLogger("xbot2_fast.mujoco")
@@ -398,17 +398,23 @@ class SimulatorWrapper:
         if web_port is None and not display_available():
             logger.warning("no display: running headless")
             return
+        self._bridged_dofs = [int(self.model.joint(name).dofadr[0]) for name in self.bridge.joint_names]
         user = ViewerUser(self.data, self._control, self._requests, key_callback or DefaultKeys(self), self._commands)
         self.viewer = Viewer(
             "native" if web_port is None else "web",
             self.model,
             self.data,
             markers=self._markers,
+            fill=self._fill_frame,
             options=None if web_port is None else {"port": web_port},
             user=user,
         )
         self._after(EveryInterval(1 / fps), self._on_frame)
         self._paused_handlers.append(self._on_frame)
+
+    def _fill_frame(self, frame: Frame) -> None:
+        joints = self.bridge.server.state.joints
+        frame.references[:, self._bridged_dofs] = joints.vref, joints.tauref
 
     def _on_frame(self) -> None:
         assert self.viewer is not None

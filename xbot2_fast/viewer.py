@@ -37,11 +37,13 @@ class Viewer:
         markers: what is drawn beside the model, rebuilt at each frame, in this order.
         user: what the user does: called with the viewer and each message of the process (a dict with "type"), on a
             thread of the viewer's.
+        fill: writes the velocity and torque references of a frame.
         options: keyword arguments of the kind.
         environment: variables that the process gets beside ours.
 
     Attributes:
         failure: why the process could not show anything; None while it can.
+        frames: how many frames the process took.
         url: the page of the browser viewer, once it is served.
         layout: widget -> (left, top, right, bottom) of the browser viewer's panel, in pixels of the page.
     """
@@ -54,21 +56,25 @@ class Viewer:
         *,
         markers: Iterable[MarkerSource] = (),
         user: Callable[["Viewer", dict[str, Any]], None] | None = None,
+        fill: Callable[[Frame], None] | None = None,
         options: dict[str, Any] | None = None,
         environment: dict[str, str] | None = None,
     ):
         self._model, self._data = model, data
         self._markers = markers
         self._user = user
+        self._fill = fill
         self._free = False  # the process took the last frame
         self._ended = False
         self.failure: str | None = None
+        self.frames = 0
         self.url: str | None = None
         self.layout: dict[str, list[int]] = {}
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         model_fd, frame_fd = _model_file(model), _file(Frame.size(model))
         try:
             self._frame = Frame(model, frame_fd)
+            self._frame.references[:] = np.nan
             descriptors = (theirs.fileno(), model_fd, frame_fd)
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "xbot2_fast.viewing", kind, *map(str, descriptors),
@@ -98,6 +104,8 @@ class Viewer:
             return
         self._free = False
         markers = self._frame.write(self._model, self._data, self._markers)
+        if self._fill is not None:
+            self._fill(self._frame)
         self.send("frame", markers=markers, **info)
 
     def send(self, kind: str, **fields: Any) -> None:
@@ -139,6 +147,7 @@ class Viewer:
     def _note(self, message: dict[str, Any]) -> None:
         match message["type"]:
             case "taken":
+                self.frames += 1
                 self._free = True
             case "ready":
                 self._free = True
