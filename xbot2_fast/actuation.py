@@ -102,7 +102,7 @@ def bind(model: mujoco.MjModel, data: mujoco.MjData, joints: Sequence[int]) -> A
         logger.warning("no actuator drives these joints, commands for them are ignored: %s", ", ".join(undriven))
     table = np.array(rows, dtype=np.int32).reshape(len(rows), 6)
     columns = [np.ascontiguousarray(table[:, i]) for i in range(6)]
-    return Actuation(model, data, *columns, np.zeros(5 * len(rows)))
+    return Actuation(model, data, *columns, np.zeros(5 * len(rows)), np.zeros(5 * len(rows)))
 
 
 def _check_limited(model: mujoco.MjModel, joint: int, actuator: int) -> None:

@@ -9,12 +9,13 @@ import subprocess
 import sys
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from xbot2_fast.bridge.permissions import Access
     from xbot2_fast.mjcf import MjcfGenerator
     from xbot2_fast.simulator_wrapper import SimulatorWrapper
 
@@ -79,6 +80,15 @@ def _count(text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"expected an integer >= 1, got {text!r}")
     return int(text)
+
+
+def _access(text: str) -> "Access":
+    from xbot2_fast.bridge.permissions import Access
+
+    try:
+        return Access.parse(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -232,6 +242,45 @@ def _add_bridge_options(group) -> None:
         metavar="N",
         help="publish the state in every N-th step (default: 1)",
     )
+    group.add_argument(
+        "--bridge-mode", type=_access, metavar="MODE", help="who may connect: 0666, or a group (default: the same user)"
+    )
+    group.add_argument(
+        "--actuator-delay",
+        type=_not_negative,
+        default=0.0,
+        metavar="SECONDS",
+        help="simulation time that commands wait before they act (default: 0)",
+    )
+    group.add_argument("--seed", type=int, help="of the velocity noise (default: a new one each time)")
+    group.add_argument(
+        "--command-freshness",
+        type=_positive,
+        default=0.1,
+        metavar="SECONDS",
+        help="age up to which a command in shared memory counts (default: 0.1)",
+    )
+    group.add_argument(
+        "--on-controller-loss",
+        choices=("keep", "hold", "damp"),
+        default="keep",
+        help="when the controller falls silent: keep its last command (default), hold the position, or only damp",
+    )
+    group.add_argument(
+        "--controller-timeout",
+        type=_positive,
+        default=0.5,
+        metavar="SECONDS",
+        help="silence that counts as loss, in wall time (default: 0.5)",
+    )
+    group.add_argument("--lockstep", action="store_true", help="wait for a command behind each state")
+    group.add_argument(
+        "--lockstep-timeout",
+        type=_positive,
+        default=5.0,
+        metavar="SECONDS",
+        help="end when a lockstep wait takes longer, in wall time (default: 5)",
+    )
 
 
 # ---- model
@@ -371,6 +420,18 @@ def _spawn_locations(arguments: argparse.Namespace) -> "NDArray[np.float64] | No
         raise UserError(f"spawn locations: {error}") from None
 
 
+def _bridge_options(arguments: argparse.Namespace) -> dict[str, Any]:
+    return {
+        "mode": arguments.bridge_mode,
+        "seed": arguments.seed,
+        "command_freshness": arguments.command_freshness,
+        "on_controller_loss": arguments.on_controller_loss,
+        "controller_timeout": arguments.controller_timeout,
+        "lockstep": arguments.lockstep,
+        "lockstep_timeout": arguments.lockstep_timeout,
+    }
+
+
 def _run(arguments: argparse.Namespace, stop: _Stop) -> int:
     from xbot2_fast.plugins import load_plugin
     from xbot2_fast.simulator_wrapper import SimulatorWrapper
@@ -398,12 +459,14 @@ def _run(arguments: argparse.Namespace, stop: _Stop) -> int:
         target_rtf=arguments.target_rtf,
         socket_path=arguments.socket_path,
         bridge_protocol=arguments.bridge_protocol,
+        actuator_delay_s=arguments.actuator_delay,
+        bridge_options=_bridge_options(arguments),
         remote_control_endpoint=arguments.remote_control_endpoint,
         remote_control_allow_remote=arguments.remote_control_allow_remote,
         scenario=arguments.scenario,
         plugins=plugins,
     ) as sim:
-        stop.armed = True
+        stop.armed = not arguments.lockstep  # a lockstep wait holds the loop: a signal ends it at once
         _loop(sim, stop, duration)
         if arguments.screenshot is not None:
             sim.save_picture(arguments.screenshot, arguments.camera)

@@ -19,7 +19,11 @@ from xbot2_fast.plugins import PluginHost, SimulationPlugin
 from xbot2_fast.remote_control.control import RemoteControl
 from xbot2_fast.remote_control.scenario import Scenario
 from xbot2_fast.remote_control.server import RemoteControlServer
-from xbot2_fast.remote_control.simulator_commands import register_actuator_delay, register_run_control
+from xbot2_fast.remote_control.simulator_commands import (
+    register_actuator_delay,
+    register_run_control,
+    register_velocity_noise,
+)
 from xbot2_fast.run_control import DefaultKeys, Requests, RunControl
 from xbot2_fast.spawning import Spawner, check_spawn_locations
 from xbot2_fast.viewer import Viewer, display_available, take_picture
@@ -80,6 +84,8 @@ class SimulatorWrapper:
         bridge_protocol: "auto", "shm" or "json".
         web_port: serve the browser viewer on this port of 127.0.0.1 instead of opening a window; 0: the first free one
             from 8080 on.
+        actuator_delay_s: how long commands wait before they act [s of simulation time].
+        bridge_options: more keyword arguments of `MjXbot2Bridge` (seed, on_controller_loss, lockstep, mode, ...).
 
     Attributes:
         model, data: the model given and the mjData made from it; both live.
@@ -122,6 +128,7 @@ class SimulatorWrapper:
         remote_control_allow_remote: bool = False,
         scenario: str | Path | None = None,
         web_port: int | None = None,
+        bridge_options: Mapping[str, Any] | None = None,
     ):
         _check_count("send_state_decimation", send_state_decimation)
         _check_count("terrain_scan_decimation", terrain_scan_decimation)
@@ -160,6 +167,9 @@ class SimulatorWrapper:
             socket_path,
             protocol=bridge_protocol,
             send_state_decimation=send_state_decimation,
+            ignore_joints=ignore_joints or (),
+            actuator_delay_s=actuator_delay_s,
+            **(bridge_options or {}),
         )
         try:
             if remote_control_endpoint is not None or scenario is not None or web_port is not None:
@@ -184,10 +194,15 @@ class SimulatorWrapper:
         """The commands of the remote control, those of the simulator and its parts included."""
         commands = RemoteControl(self.model, self.data)
         register_actuator_delay(commands.table, self.bridge.delay.set_delay, self.bridge.delay.restore)
+        register_velocity_noise(commands.table, self.model, self._set_velocity_noise, self.bridge.noise.clear)
         register_run_control(commands.table, self)
         commands.state.add_status(self._status)
         self._markers.append(commands.update_visuals)
         return commands
+
+    def _set_velocity_noise(self, joints: Sequence[int], stddev: float) -> None:
+        names = [self.model.joint(j).name for j in joints]
+        self.bridge.set_velocity_noise([n for n in names if n in self.bridge.joint_names], stddev)  # no other is sent
 
     def _status(self) -> dict[str, Any]:
         report, target = self._last_report, self._target_rtf
@@ -196,6 +211,7 @@ class SimulatorWrapper:
             "paused": self.paused,
             "target_rtf": None if math.isinf(target) else target,
             "rtf": report.rtf if report else None,
+            "bridge": self.bridge.status(),
         }
 
     def _assemble(self, scenario: str | Path | None) -> None:
@@ -207,6 +223,7 @@ class SimulatorWrapper:
         self._before(ResetWatch(), self._on_reset)
         self._before(self.bridge.receive_stage, self.bridge.on_receive)
         self._before(self.bridge.apply_stage, self.bridge.on_apply)
+        self._paused_handlers.append(self.bridge.on_pause)
         self._add_disturbances()
         self._loop.after(self._pacing.stage, 0)  # stays last: what comes before it is done by the next step's time
         self._post_handlers.append(self._on_pacing)

@@ -1,6 +1,8 @@
 """A small robot whose bridge runs in this process."""
 
+import json
 import os
+import socket
 import threading
 
 import mujoco
@@ -66,6 +68,50 @@ class Sim:
             self.bridge.receive()
             thread.join(0.001)
         return found[0]
+
+
+class Peer:
+    """A bound datagram socket that plays controller by hand."""
+
+    def __init__(self, path):
+        self.path = str(path)
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind(self.path)
+        self.socket.settimeout(5)
+
+    def send(self, server, data):
+        """A datagram, JSON where it is not bytes already, to a server or a path."""
+        data = data if isinstance(data, bytes) else json.dumps(data).encode()
+        self.socket.sendto(data, server if isinstance(server, str) else server.endpoint.path)
+
+    def ask(self, server):
+        self.send(server, {"type": "discovery"})
+
+    def read(self):
+        return json.loads(self.socket.recv(1 << 20))
+
+    def close(self):
+        self.socket.close()
+        if os.path.exists(self.path):
+            os.unlink(self.path)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc_info):
+        self.close()
+
+
+def control(n, value=0.0, **more):
+    """A control message for n joints; every number is `value` but for the fields given."""
+    command = {name: [value] * n for name in ("q", "dq", "tau", "k", "d")} | more
+    return {"type": "control", "joint_command": command}
+
+
+@pytest.fixture
+def peer(tmp_path):
+    with Peer(tmp_path / "peer") as peer:
+        yield peer
 
 
 @pytest.fixture

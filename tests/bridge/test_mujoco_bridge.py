@@ -131,4 +131,4 @@ def test_models_without_joints_or_actuators_work(make_sim, xml, transport):
         assert read(client).time == sim.data.time
         send(sim, client)
         sim.step()
-        assert sim.bridge.server.port.counters["commands"] == 1
+        assert sim.bridge.status()["controllers"][0]["commands"] == 1

@@ -18,6 +18,7 @@ cdef struct Drives:
     const int* ctrl            # address in ctrl
     const int* act             # address in act, INTVELOCITY only
     double* applied            # the last command applied: q dq tau k d, n each
+    double* scratch            # 5 n
     # MuJoCo's arrays
     double* q
     double* v
@@ -32,6 +33,9 @@ cdef struct Drives:
 # Put a command (q dq tau k d, n each) into effect.
 cdef void drives_apply(Drives* d, const double* command) noexcept nogil
 
+# Without a controller: hold the present position with the gains in force, or only damp with them.
+cdef void drives_let_go(Drives* d, int hold) noexcept nogil
+
 # What must be done in each step: the torques of the MOTOR law.
 cdef void drives_update(Drives* d) noexcept nogil
 
@@ -42,7 +46,7 @@ cdef void drives_gather(Drives* d, double* out) noexcept nogil
 cdef class Actuation:
     cdef Drives drives
     cdef const int[::1] law, qpos, dof, actuator, ctrl, act
-    cdef double[::1] applied, q, v, torque, u, a
+    cdef double[::1] applied, scratch, q, v, torque, u, a
     cdef double[:, ::1] gear, gain, bias
     cdef object keep
     cdef int _bind_actuators(self, model, data) except -1

@@ -31,6 +31,17 @@ cdef void drives_apply(Drives* d, const double* command) noexcept nogil:
         bias[2] = -b[j] / (g * g)
 
 
+cdef void drives_let_go(Drives* d, int hold) noexcept nogil:
+    cdef Py_ssize_t n = d.n, j
+    cdef double* c = d.scratch
+    for j in range(n):
+        c[j] = d.q[d.qpos[j]]
+        c[n + j] = c[2 * n + j] = 0.0
+        c[3 * n + j] = d.applied[3 * n + j] if hold else 0.0
+        c[4 * n + j] = d.applied[4 * n + j]
+    drives_apply(d, c)
+
+
 cdef void drives_update(Drives* d) noexcept nogil:
     cdef Py_ssize_t n = d.n, j
     cdef const double* c = d.applied
@@ -91,15 +102,16 @@ cdef class Actuation:
 
     Args:
         law, qpos, dof, actuator, ctrl, act: int32, one per joint, as in `Drives`.
-        applied: 5 n numbers, kept: the last command applied, q dq tau k d.
+        applied, scratch: 5 n numbers each, kept: the last command applied, q dq tau k d, and room for one.
     """
 
     def __cinit__(self, model, data, const int[::1] law, const int[::1] qpos, const int[::1] dof,
-                  const int[::1] actuator, const int[::1] ctrl, const int[::1] act, double[::1] applied):
+                  const int[::1] actuator, const int[::1] ctrl, const int[::1] act, double[::1] applied,
+                  double[::1] scratch):
         cdef Py_ssize_t j
         self.keep = (model, data)
         self.law, self.qpos, self.dof, self.actuator, self.ctrl, self.act = law, qpos, dof, actuator, ctrl, act
-        self.applied = applied
+        self.applied, self.scratch = applied, scratch
         self.drives.n = law.shape[0]
         if self.drives.n == 0:
             return
@@ -110,6 +122,7 @@ cdef class Actuation:
         self.drives.ctrl = &ctrl[0]
         self.drives.act = &act[0]
         self.drives.applied = &applied[0]
+        self.drives.scratch = &scratch[0]
         self.q = data.qpos
         self.v = data.qvel
         self.torque = data.qfrc_actuator
@@ -141,6 +154,10 @@ cdef class Actuation:
     def apply(self, const double[::1] command):
         """Put a command (q dq tau k d) into effect."""
         drives_apply(&self.drives, &command[0] if command.shape[0] else NULL)
+
+    def let_go(self, bint hold):
+        """Hold the present position with the gains in force, or only damp with them."""
+        drives_let_go(&self.drives, hold)
 
     def update(self):
         """Torques of the joints that follow the motor law, from the present state; once before each mj_step."""

@@ -12,15 +12,15 @@ cdef extern from "Python.h":
 def read_numbers(list rows not None, double[::1] out, Py_ssize_t n):
     """Rows of n numbers each, one behind the other, into out.
 
-    Returns "" or what is wrong with the first bad row; out is undefined then.
+    Returns "" or what is wrong with the first bad row, in one of a few fixed texts; out is undefined then.
     """
     cdef Py_ssize_t i, row = 0
     cdef double value
     for numbers in rows:
         if not PyList_CheckExact(numbers):
-            return f"row {row}: expected a list"
+            return "fields are not all lists"
         if PyList_GET_SIZE(numbers) != n:
-            return f"row {row}: expected {n} numbers, got {PyList_GET_SIZE(numbers)}"
+            return "lists have not one number per joint"
         for i in range(n):
             item = <object>PyList_GET_ITEM(numbers, i)
             if PyFloat_CheckExact(item):
@@ -28,9 +28,9 @@ def read_numbers(list rows not None, double[::1] out, Py_ssize_t n):
             elif PyLong_CheckExact(item):
                 value = PyLong_AsDouble(item)
             else:
-                return f"row {row}: expected numbers, got {type(item).__name__}"
+                return "lists do not hold numbers only"
             if not isfinite(value):
-                return f"row {row}: expected finite numbers"
+                return "numbers are not all finite"
             out[row * n + i] = value
         row += 1
     return ""

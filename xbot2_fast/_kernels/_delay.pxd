@@ -18,6 +18,10 @@ cdef const double* ring_receive(Ring* r, const double* command, double time) noe
 cdef const double* ring_due(Ring* r, double time) noexcept nogil
 
 
+# Forget what waits.
+cdef void ring_clear(Ring* r) noexcept nogil
+
+
 cdef class DelayRing:
     cdef Ring ring
     cdef double[:, ::1] slots

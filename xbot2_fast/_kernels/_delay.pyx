@@ -30,11 +30,15 @@ cdef const double* ring_due(Ring* r, double time) noexcept nogil:
 
 cdef const double* ring_receive(Ring* r, const double* command, double time) noexcept nogil:
     if r.delay <= 0:
-        r.superseded += r.count
-        r.count = 0
+        ring_clear(r)
         return command
     _push(r, command, time + r.delay)
     return ring_due(r, time)
+
+
+cdef void ring_clear(Ring* r) noexcept nogil:
+    r.superseded += r.count
+    r.count = 0
 
 
 cdef class DelayRing:

@@ -1,5 +1,7 @@
 """The server's end of the bridge: one state out, one command in, over shared memory where there is any."""
 
+from xbot2_fast._kernels._command_log cimport CommandLog, Log
+
 ctypedef unsigned long long word
 
 cdef struct PortState:
@@ -24,11 +26,13 @@ cdef struct PortState:
     word last_counted        # command sequence whose refusal was counted
     int discovered
     long long freshness      # age up to which a command counts [ns]
-    # counters
-    long long states, commands, skipped, stale, malformed, refused, torn
+    Log* log                 # of the controller that discovered last
+    long long states         # published
+    double published, published_before   # simulation times of the last two states [s]
 
 # Take the newest command from shared memory when it counts at wall time `now` [ns]; 1 when it was taken.
-cdef int port_take(PortState* p, long long now) noexcept nogil
+# `time` is the simulation time [s].
+cdef int port_take(PortState* p, long long now, double time) noexcept nogil
 
 # Publish the state, stamped with this simulation time [s]. 0 where a number of it is not finite.
 cdef int port_commit(PortState* p, double time) noexcept nogil
@@ -39,4 +43,5 @@ cdef class Port:
     cdef double[::1] state_memory, command_memory, incoming_memory
     cdef unsigned char[::1] segment
     cdef const unsigned long long[::1] header
+    cdef CommandLog log
     cdef void _write_header(self)

@@ -4,8 +4,9 @@ The state is gathered in private memory and copied out under the seqlock; a comm
 the seqlock and only then looked at. So nobody ever sees, or is driven by, half a frame, and no later write of a client
 reaches what was taken.
 """
-from libc.math cimport isfinite
+from libc.math cimport INFINITY, isfinite
 
+from xbot2_fast._kernels._command_log cimport CommandLog, log_arrival
 from xbot2_fast._kernels._seqlock cimport (
     CLIENT_SESSION, COMMAND_OFFSET, COMMAND_SEQ, COMMAND_STAMP, COMMAND_VALID, HEADER_SIZE, IMUS, JOINTS, MAGIC,
     SERVER_SESSION, STATE_OFFSET, STATE_SEQ, TOTAL_SIZE, VERSION, xb_begin, xb_get, xb_load, xb_put, xb_store,
@@ -27,7 +28,7 @@ cdef int _all_finite(const double* x, Py_ssize_t n) noexcept nogil:
 cdef void _count_refused(PortState* p, word seq) noexcept nogil:
     if p.last_counted != seq:
         p.last_counted = seq
-        p.refused += 1
+        p.log.refused += 1
 
 
 cdef word _even_sequence(PortState* p) noexcept nogil:
@@ -42,7 +43,7 @@ cdef word _even_sequence(PortState* p) noexcept nogil:
     while seq & 1:
         spins += 1
         if spins == 1:
-            p.torn += 1
+            p.log.torn += 1
         if spins > ODD_SPINS:
             p.last_odd = seq
             return 0
@@ -50,7 +51,7 @@ cdef word _even_sequence(PortState* p) noexcept nogil:
     return seq
 
 
-cdef int port_take(PortState* p, long long now) noexcept nogil:
+cdef int port_take(PortState* p, long long now, double time) noexcept nogil:
     cdef word seq, valid, session, stamp, stamp_rx
     cdef int _copy
     if p.shared == NULL or not p.discovered:
@@ -66,7 +67,7 @@ cdef int port_take(PortState* p, long long now) noexcept nogil:
         xb_get(p.incoming, p.command_in + 1, 5 * p.n)
         if xb_unchanged(&p.shared[COMMAND_SEQ], seq):
             break
-        p.torn += 1
+        p.log.torn += 1
     else:
         return 0
     if (valid == 0 or session == 0 or stamp == 0 or (p.client_session != 0 and session != p.client_session)
@@ -77,16 +78,18 @@ cdef int port_take(PortState* p, long long now) noexcept nogil:
     p.client_session = session
     if now - <long long>stamp > p.freshness:
         p.last_refused = seq
-        p.stale += 1
+        p.log.stale += 1
         return 0
     if not _all_finite(p.incoming, 5 * p.n):
         p.last_refused = seq
-        p.malformed += 1
+        p.log.malformed += 1
         return 0
-    p.skipped += (seq - p.last_taken) // 2 - 1 if p.last_taken else 0
+    if p.last_taken:
+        p.log.dropped += (seq - p.last_taken) // 2 - 1
     p.last_taken = seq
     xb_get(p.command, p.incoming, 5 * p.n)
     _deliver(p, stamp_rx, now)
+    log_arrival(p.log, now, time, stamp_rx)
     return 1
 
 
@@ -94,12 +97,13 @@ cdef void _deliver(PortState* p, word stamp, long long now) noexcept nogil:
     p.stamp = stamp
     p.taken_at = now
     p.fresh = 1
-    p.commands += 1
 
 
 cdef int port_commit(PortState* p, double time) noexcept nogil:
     p.state[0] = time
     p.states += 1
+    p.published_before = p.published
+    p.published = time
     if p.shared != NULL:
         xb_begin(&p.shared[STATE_SEQ], p.state_seq + 1)
         xb_put(p.state_out, p.state, p.state_words)
@@ -128,6 +132,9 @@ cdef class Port:
             self.p.command = &command[0]
             self.p.incoming = &incoming[0]
         self.p.freshness = <long long>(freshness * 1e9)
+        self.log = CommandLog()
+        self.p.log = &self.log.log
+        self.p.published = self.p.published_before = -INFINITY
 
     def attach(self, unsigned char[::1] segment not None, const unsigned long long[::1] header not None):
         """Publish in this segment from now on, under a header of 16 words."""
@@ -154,8 +161,13 @@ cdef class Port:
         self.p.command_in = NULL
         self.segment = None
 
-    def discovered(self):
-        """A controller discovered: it must announce a session and publish a fresh command before one counts."""
+    def discovered(self, CommandLog log not None):
+        """A controller discovered: it must announce a session and publish a fresh command before one counts.
+
+        What becomes of the commands in shared memory goes into its log from now on.
+        """
+        self.log = log
+        self.p.log = &log.log
         self.p.discovered = 1
         self.p.client_session = 0
         self.p.last_taken = 0
@@ -173,9 +185,13 @@ cdef class Port:
         """Whether a client announced its session in the segment since the last discovery."""
         return self.p.shared != NULL and xb_load(&self.p.shared[CLIENT_SESSION]) != 0
 
-    def take(self, long long now):
-        """Take the newest command of the segment when it counts at this wall time [ns]; True when it was taken."""
-        return bool(port_take(&self.p, now))
+    def take(self, long long now, double time):
+        """Take the newest command of the segment when it counts at this wall time [ns]; True when it was taken.
+
+        Args:
+            time: simulation time [s], for the log.
+        """
+        return bool(port_take(&self.p, now, time))
 
     def deliver(self, word stamp, long long now):
         """The command array holds a command that came by another way."""
@@ -202,7 +218,6 @@ cdef class Port:
         return self.p.stamp
 
     @property
-    def counters(self):
-        """Counts since the start: states, commands, skipped, stale, malformed, refused, torn."""
-        return {"states": self.p.states, "commands": self.p.commands, "skipped": self.p.skipped,
-                "stale": self.p.stale, "malformed": self.p.malformed, "refused": self.p.refused, "torn": self.p.torn}
+    def states(self):
+        """States published so far."""
+        return self.p.states

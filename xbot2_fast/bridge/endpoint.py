@@ -87,7 +87,7 @@ class Endpoint:
             pass
 
 
-def is_live(path: str) -> bool:
+def is_live(path: str | bytes) -> bool:
     """Whether some process receives datagrams at this socket."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as probe:
         try:

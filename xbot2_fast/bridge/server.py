@@ -4,13 +4,16 @@ import logging
 import secrets
 import time
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import orjson
 
+from xbot2_fast._kernels._command_log import CommandLog
 from xbot2_fast._kernels._control import read_numbers
 from xbot2_fast._kernels._port import Port
-from xbot2_fast.bridge.endpoint import GONE, SENT, Endpoint
+from xbot2_fast.bridge.controllers import Controller
+from xbot2_fast.bridge.endpoint import GONE, SENT, Endpoint, is_live
 from xbot2_fast.bridge.layout import COMMAND_FIELDS, IMU_FIELDS, JOINT_FIELDS, PROTOCOL, Layout, state_words
 from xbot2_fast.bridge.messages import (
     ImuState,
@@ -22,6 +25,7 @@ from xbot2_fast.bridge.messages import (
     command_rows,
     parse,
 )
+from xbot2_fast.bridge.notices import Notices
 from xbot2_fast.bridge.permissions import Access
 from xbot2_fast.bridge.segment import Segment, remove_dead_segments
 
@@ -31,25 +35,6 @@ PROTOCOLS = ("auto", "shm", "json")
 REPLY_BUFFER = 40_960  # of the C++ controller [bytes]
 _MOST_DATAGRAMS = 64  # served in one go, so that a flood cannot hold a step up for long
 _NUMBER_TEXT = 32  # bytes that one number of a JSON command may take
-
-
-class Controller:
-    """A controller that discovered us or sent us a command.
-
-    Attributes:
-        address: where it receives.
-        transport: "json", or "shm" once it announced itself in the segment.
-        states, states_missed: datagrams sent to it, and not sent because its queue was full.
-    """
-
-    def __init__(self, address: str | bytes):
-        self.address = address
-        self.transport = "json"
-        self.states = 0
-        self.states_missed = 0
-
-    def __str__(self) -> str:
-        return self.address if isinstance(self.address, str) else "@" + self.address[1:].decode(errors="replace")
 
 
 class BridgeServer:
@@ -91,14 +76,16 @@ class BridgeServer:
         if isinstance(command_freshness_sec, bool) or not 0 < command_freshness_sec < 1e9:
             raise ValueError(f"command_freshness_sec: expected a positive number, got {command_freshness_sec!r}")
         self.name = name
+        self._protocol = protocol
         self.joint_names = _names("joint_names", joint_names)
         self.imu_names = _names("imu_names", imu_names)
         self.clients: list[Controller] = []
         self._last_discoverer: Controller | None = None
         self._closed = False
-        self._notices: set[str] = set()
+        self._note = Notices(logger)
         self._malformed: dict[str, int] = {}
-        self._discoveries = 0
+        self._anonymous = CommandLog()  # of commands from sockets that are bound to no address
+        self.discoveries = 0
         self._make_arrays(command_freshness_sec)
         access = Access.parse(mode)
         longest = 4096 + _NUMBER_TEXT * len(COMMAND_FIELDS) * len(self.joint_names)
@@ -174,7 +161,7 @@ class BridgeServer:
         self._check_open()
         self.state.time = time
         if not self.port.commit(time):
-            self._once("state", "a number of the state is not finite: JSON controllers do not get such states")
+            self._note.once(logging.ERROR, "state", "a state is not finite: it is not sent as JSON")
             return
         self.publish_text()
 
@@ -208,17 +195,23 @@ class BridgeServer:
             if controller.transport == "json":
                 self._send(controller, data)
 
+    def greet(self) -> None:
+        """Send the last state to the JSON controllers that have had none yet: they may be who a lockstep waits for."""
+        for controller in list(self.clients):
+            if controller.transport == "json" and not controller.states + controller.states_missed:
+                self._send(controller, self._text())
+
     def _send(self, controller: Controller, data: bytes) -> None:
         outcome = self.endpoint.send(data, controller.address)
         if outcome == SENT:
             controller.states += 1
         elif outcome == GONE:
-            self.clients.remove(controller)
-            logger.info("controller %s is gone", controller)
+            self._drop(controller)
         else:
             controller.states_missed += 1
             if controller.states_missed == 1:
-                logger.warning("controller %s does not read its states as fast as they come", controller)
+                text = "controller %s does not read its states as fast as they come: it misses some"
+                self._note(logging.WARNING, "slow", text, controller)
 
     @property
     def wants_text(self) -> bool:
@@ -230,7 +223,7 @@ class BridgeServer:
         controller = self._last_discoverer
         if controller is not None and controller.transport != "shm" and self.port.announced():
             controller.transport = "shm"
-            logger.info("controller %s uses shared memory", controller)
+            self._note(logging.INFO, "shm", "controller %s uses shared memory", controller)
 
     # ---- commands in
 
@@ -238,51 +231,59 @@ class BridgeServer:
         """Serve the socket and take the newest command; True when a new one came."""
         self._check_open()
         now = time.monotonic_ns()
-        self.port.take(now)
-        self.serve_socket(now)
+        self.port.take(now, self.state.time)
+        self.serve_socket(now, self.state.time)
         self.command.joint_command.stamp_rx_feedback = self.port.stamp
         return self.port.take_fresh()
 
-    def serve_socket(self, now: int) -> None:
-        """Answer discoveries, and take the newest command among the datagrams that wait; `now`: wall time [ns]."""
+    def serve_socket(self, now: int, sim_time: float) -> None:
+        """Answer discoveries, and take the newest command among the datagrams that wait.
+
+        Args:
+            now: wall time [ns of the monotonic clock]. sim_time: simulation time [s].
+        """
         controls: list[tuple[dict, str | bytes | None]] = []
         for _ in range(_MOST_DATAGRAMS):
             datagram = self.endpoint.receive()
             if datagram is None:
                 break
             data, address = datagram
-            message = parse(data) if data is not None else f"longer than {len(self.endpoint._buffer)} bytes"
+            message = parse(data) if data is not None else "longer than a command can be"
             if isinstance(message, str):
-                self._refuse(message)
+                self._refuse(message, address)
             elif message["type"] == "discovery":
                 self._on_discovery(address)
-            elif message["type"] == "control":
+            elif message["type"] == "control" and self._protocol != "shm":
                 controls.append((message, address))
             else:
-                self._refuse("unknown type")
+                self._refuse("a type that is not served", address)
         if controls:
-            self._on_controls(controls, now)
+            self._on_controls(controls, now, sim_time)
 
     def _on_discovery(self, address: str | bytes | None) -> None:
         if address is None:
-            self._refuse("a discovery from a socket that is bound to no address")
+            self._refuse("a discovery from a socket that is bound to no address", None)
             return
-        self._discoveries += 1
+        self.discoveries += 1
+        self.drop_dead()
         takes_over = self._last_discoverer is not None and self._last_discoverer.address != address
         controller = self._controller(address)
         controller.transport = "json"
         self._last_discoverer = controller
-        self.port.discovered()
-        logger.log(
-            logging.INFO if self._discoveries < 100 else logging.DEBUG,
-            "controller %s connected%s", controller, " and takes over" if takes_over else "",
-        )  # fmt: skip
-        self._send_reply(controller)
-
-    def _send_reply(self, controller: Controller) -> None:
+        self.port.discovered(controller.log)
+        text = "controller %s connected" + (" and takes over" if takes_over else "")
+        self._note(logging.INFO, "connected", text, controller)
         if self.endpoint.send(self._reply, controller.address) == GONE:
-            self.clients.remove(controller)
-            logger.info("controller %s is gone", controller)
+            self._drop(controller)
+
+    def drop_dead(self) -> None:
+        """Drop the controllers in shared memory that are gone: no state is sent to them, so nothing else would tell."""
+        for controller in [c for c in self.clients if c.transport == "shm" and not is_live(c.address)]:
+            self._drop(controller)
+
+    def _drop(self, controller: Controller) -> None:
+        self.clients.remove(controller)
+        self._note(logging.INFO, "gone", "controller %s is gone", controller)
 
     def _controller(self, address: str | bytes) -> Controller:
         for controller in self.clients:
@@ -292,16 +293,20 @@ class BridgeServer:
         self.clients.append(controller)
         return controller
 
-    def _on_controls(self, controls: list, now: int) -> None:
+    def _on_controls(self, controls: list, now: int, sim_time: float) -> None:
         """Take the newest command that is sound; older ones are dropped."""
-        for _, address in controls:
-            if address is not None:
-                self._controller(address)
-        for message, _ in reversed(controls):
-            wrong = self._take(message, now)
-            if not wrong:
-                return
-            self._refuse(wrong)
+        taken = False
+        for message, address in reversed(controls):
+            wrong = "" if taken else self._take(message, now)
+            if wrong:
+                self._refuse(wrong, address)
+                continue
+            log = self._anonymous if address is None else self._controller(address).log
+            if taken:
+                log.dropped(1)
+            else:
+                log.arrival(now, sim_time, self.port.stamp)
+            taken = True
 
     def _take(self, message: dict, now: int) -> str:
         rows = command_rows(message)
@@ -309,21 +314,37 @@ class BridgeServer:
             return rows
         numbers, stamp = rows
         wrong = read_numbers(numbers, self._incoming, len(self.joint_names))
-        if not wrong:
-            self._command_numbers[:] = self._incoming
-            self.port.deliver(stamp, now)
-        return wrong
+        if wrong:
+            return f"a command whose {wrong}"
+        self._command_numbers[:] = self._incoming
+        self.port.deliver(stamp, now)
+        return ""
 
     # ---- the rest
 
-    def _refuse(self, kind: str) -> None:
-        self._malformed[kind] = self._malformed.get(kind, 0) + 1
-        self._once(kind, f"ignored a datagram: {kind} (counted from now on, not logged)")
+    def status(self) -> dict[str, Any]:
+        """How the connections fare: JSON types only.
 
-    def _once(self, kind: str, text: str) -> None:
-        if kind not in self._notices:
-            self._notices.add(kind)
-            logger.warning("%s", text)
+        `controllers` has one entry each, see `Controller.status`; `malformed` counts ignored datagrams by kind.
+        """
+        now = time.monotonic_ns()
+        return {
+            "socket": self.endpoint.path,
+            "segment": None if self.segment is None else self.segment.name,
+            "states": self.port.states,
+            "discoveries": self.discoveries,
+            "malformed": dict(self._malformed),
+            "controllers": [controller.status(now) for controller in self.clients],
+        }
+
+    def _refuse(self, kind: str, address: str | bytes | None) -> None:
+        self._malformed[kind] = self._malformed.get(kind, 0) + 1
+        for controller in self.clients:
+            if controller.address == address:
+                controller.log.malformed()
+        self._note.once(
+            logging.WARNING, kind, "ignored a datagram: %s (such are counted from now on, not logged)", kind
+        )
 
     def _check_open(self) -> None:
         if self._closed:

@@ -1,0 +1,366 @@
+"""What the bridge costs: a whole step against a bare mj_step, and its parts against the plain ways of doing them."""
+
+import json
+import math
+import os
+import socket
+import threading
+
+import mujoco
+import numpy as np
+import orjson
+import pytest
+from xbot2_fast._kernels._loop import StepLoop
+
+from benchmarks.interleave import compare, report
+from benchmarks.robots import humanoid_29, quadruped
+from xbot2_fast.bridge import BridgeClient, MjXbot2Bridge
+from xbot2_fast.bridge.layout import JOINT_FIELDS
+from xbot2_fast.simulator_wrapper import SimulatorWrapper
+
+JOINTS = 40
+
+
+def chain(n):
+    """n hinges in a row with position actuators, an IMU on a floating base."""
+    bodies = "".join(f'<body pos="0 0 .1"><joint name="joint_{i}"/><geom size=".02"/>' for i in range(n))
+    actuators = "".join(f'<position name="joint_{i}" joint="joint_{i}" kp="50" kv="2"/>' for i in range(n))
+    return mujoco.MjModel.from_xml_string(
+        f"""<mujoco><worldbody><body><freejoint/><geom size=".1"/><site name="imu"/>{bodies}{"</body>" * n}</body></worldbody>
+        <actuator>{actuators}</actuator>
+        <sensor><gyro site="imu"/><accelerometer site="imu"/></sensor></mujoco>"""
+    )
+
+
+# ---- a whole step
+
+
+@pytest.fixture(params=["quadruped, 12 joints", "humanoid, 29 joints"])
+def robot(request, tmp_path):
+    if request.param.startswith("quadruped"):
+        return quadruped(tmp_path / "model")
+    return humanoid_29(), {}
+
+
+@pytest.fixture
+def make_sim(tmp_path, robot):
+    made = []
+
+    def make(**options):
+        model, q_init = robot
+        made.append(
+            SimulatorWrapper(
+                model, q_init, viewer=False, ros=False, target_rtf=math.inf, socket_path=str(tmp_path / "s"), **options
+            )
+        )
+        return made[-1]
+
+    yield make
+    for sim in made:
+        sim.close()
+
+
+def connect(sim, **options):
+    found = []
+    path = sim.bridge.server.endpoint.path
+    thread = threading.Thread(target=lambda: found.append(BridgeClient(path, client_path=path + ".bench", **options)))
+    thread.start()
+    while thread.is_alive():
+        sim.run()
+        thread.join(0.0001)
+    return found[0]
+
+
+class Bare:
+    """The same model and state under a bare mj_step."""
+
+    def __init__(self, sim):
+        self.model, self.data = sim.model, mujoco.MjData(sim.model)
+        self.follow(sim)
+
+    def follow(self, sim):
+        mujoco.mj_copyData(self.data, sim.model, sim.data)
+
+    def __call__(self):
+        mujoco.mj_step(self.model, self.data)
+
+
+def check_physics(sim, bare, between=lambda: None, step=None):
+    """run() and mj_step go the same way, to the bit."""
+    bare.follow(sim)
+    for _ in range(100):
+        between()
+        (step or sim.run)()
+        bare()
+    np.testing.assert_array_equal(sim.data.qpos, bare.data.qpos)
+
+
+def gate(benchmark, candidate, comparison, limit):
+    report(benchmark, candidate, comparison)
+    assert comparison.ratio <= limit, str(comparison)
+
+
+def settle(sim):
+    for _ in range(1000):
+        sim.run()
+
+
+def test_run_with_nobody_connected(benchmark, make_sim):
+    sim = make_sim()
+    settle(sim)
+    bare = Bare(sim)
+    check_physics(sim, bare)
+    gate(benchmark, sim.run, compare(bare, sim.run, rounds=100, calls=100), 1.03 + 0.03)
+
+
+def _shared(benchmark, sim):
+    with connect(sim, protocol="shm") as client:
+        assert client.read(1)
+        joints = client.state.joints
+        rows = [
+            joints.qref.tolist(),
+            [0.0] * len(joints.q),
+            [0.0] * len(joints.q),
+            joints.k.tolist(),
+            joints.d.tolist(),
+        ]
+        settle(sim)
+        send = lambda: client.send(*rows)  # noqa: E731
+        for _ in range(50):
+            send()
+            sim.run()
+        bare = Bare(sim)
+        check_physics(sim, bare, send)
+        before = sim.bridge.status()["controllers"][0]["commands"]
+        comparison = compare(bare, sim.run, rounds=100, calls=50, between=send)
+        assert sim.bridge.status()["controllers"][0]["commands"] - before == 111 * 50
+        gate(benchmark, sim.run, comparison, 1.05 + 0.03)
+
+
+def test_run_with_a_command_every_step_over_shared_memory(benchmark, make_sim):
+    _shared(benchmark, make_sim())
+
+
+def test_run_with_a_command_every_step_delay_and_noise(benchmark, make_sim):
+    sim = make_sim(actuator_delay_s=0.02)
+    sim.bridge.set_velocity_noise(sim.bridge.joint_names, 0.05)
+    _shared(benchmark, sim)
+
+
+def test_run_with_a_command_every_step_as_json(benchmark, make_sim, robot):
+    sim = make_sim()
+    with connect(sim, protocol="json") as client:
+        sim.run()
+        assert client.read(1)
+        joints = client.state.joints
+        n = len(joints.q)
+        rng = np.random.default_rng(0)
+        rows = [
+            joints.qref.tolist(),
+            (1e-9 * rng.normal(size=n)).tolist(),
+            [0.0] * n,
+            joints.k.tolist(),
+            joints.d.tolist(),
+        ]
+        settle(sim)
+        client.read(0)
+
+        waiting = False
+
+        def between():  # one command for each run(), none for the bare steps
+            nonlocal waiting
+            client.read(0)
+            if not waiting:
+                client.send(*rows)
+                waiting = True
+
+        def step():
+            nonlocal waiting
+            waiting = False
+            sim.run()
+
+        for _ in range(50):
+            between()
+            step()
+        bare = Bare(sim)
+        check_physics(sim, bare, between, step)
+        before = sim.bridge.status()["controllers"][0]
+        comparison = compare(bare, step, rounds=40, calls=50, between=between)
+        after = sim.bridge.status()["controllers"][0]
+        assert after["commands"] - before["commands"] == after["states"] - before["states"] == 45 * 50
+        gate(benchmark, step, comparison, 3.0 if n == 29 else 6.0)
+
+
+# ---- parts
+
+
+@pytest.fixture
+def bridge(tmp_path):
+    model = chain(JOINTS)
+    data = mujoco.MjData(model)
+    data.qpos[7:] = np.random.default_rng(0).normal(size=JOINTS)
+    data.qvel[6:] = np.random.default_rng(1).normal(size=JOINTS)
+    mujoco.mj_forward(model, data)
+    with MjXbot2Bridge("bench", model, data, str(tmp_path / "s")) as bridge:
+        bridge.model, bridge.data = model, data
+        yield bridge
+
+
+def gather_by_name(bridge, out):
+    """What one writes first: each joint asked for by name, in each step."""
+    model, data = bridge.model, bridge.data
+    for i, name in enumerate(bridge.joint_names):
+        joint, actuator = data.joint(name), model.actuator(name)
+        out["q"][i] = joint.qpos[0]
+        out["dq"][i] = joint.qvel[0]
+        out["tau"][i] = data.qfrc_actuator[joint.id + 5]
+        out["k"][i] = actuator.gainprm[0]
+        out["d"][i] = -actuator.biasprm[2]
+        out["qref"][i] = data.ctrl[actuator.id]
+    return out
+
+
+def fancy_gather(bridge):
+    model, data = bridge.model, bridge.data
+    qpos, dofs, acts = np.arange(7, 7 + JOINTS), np.arange(6, 6 + JOINTS), np.arange(JOINTS)
+    out = {name: np.zeros(JOINTS) for name in JOINT_FIELDS}
+
+    def gather():
+        out["q"][:] = data.qpos[qpos]
+        out["dq"][:] = data.qvel[dofs]
+        out["tau"][:] = data.qfrc_actuator[dofs]
+        out["k"][:] = model.actuator_gainprm[acts, 0]
+        out["d"][:] = -model.actuator_biasprm[acts, 2]
+        out["qref"][:] = data.ctrl[acts]
+        return out
+
+    return gather
+
+
+def assert_same_state(bridge, expected):
+    bridge.send_stage.now(0.5)
+    for name in ("q", "dq", "tau", "k", "d", "qref"):
+        np.testing.assert_array_equal(getattr(bridge.server.state.joints, name), expected[name])
+
+
+@pytest.mark.parametrize(("how", "speedup"), [("by name", 300), ("NumPy fancy indexing", 30)])
+def test_gather_and_commit(benchmark, bridge, how, speedup):
+    fancy = fancy_gather(bridge)
+    rows = {name: [0.0] * JOINTS for name in JOINT_FIELDS}
+    baseline = fancy if "fancy" in how else lambda: gather_by_name(bridge, rows)
+    assert_same_state(bridge, baseline())
+    now = bridge.send_stage.now
+    fast = lambda: [now(0.5) for _ in range(200)]  # noqa: E731
+    slow_calls = 1 if how == "by name" else 20
+    slow = lambda: [baseline() for _ in range(slow_calls)]  # noqa: E731
+    comparison = compare(slow, fast, rounds=60)
+    ratio = comparison.speedup * 200 / slow_calls
+    benchmark.extra_info["speedup"] = ratio
+    report(benchmark, lambda: now(0.5), comparison)
+    print(f"gather and commit against {how}: {ratio:.0f}x, {comparison.candidate / 200 * 1e9:.0f} ns")
+    assert ratio >= speedup / 2
+
+
+@pytest.mark.parametrize(("changed", "speedup"), [(True, 15), (False, 35)])
+def test_state_text(benchmark, bridge, changed, speedup):
+    server = bridge.server
+    bridge.send_stage.now(0.5)
+    numbers = server._numbers
+    rng = np.random.default_rng(3)
+    numbers[1:] = rng.normal(size=len(numbers) - 1)
+    joints = server.state.joints
+
+    def plain():
+        message = {"time": float(numbers[0]), "joints": {name: getattr(joints, name).tolist() for name in JOINT_FIELDS}}
+        message["imus"] = {
+            name: {key: getattr(imu, key).tolist() for key in ("quat_w", "lin_acc_b", "ang_vel_b")}
+            for name, imu in server.state.imus.items()
+        }
+        message["type"] = "state"
+        return json.dumps(message, separators=(",", ":"))
+
+    assert orjson.loads(server._text()) == json.loads(plain())
+
+    def fast():
+        if changed:
+            numbers[1 + 3 * JOINTS] += 1.0
+        return server._text()
+
+    comparison = compare(plain, fast, rounds=60, calls=10)
+    benchmark.extra_info["speedup"] = comparison.speedup
+    report(benchmark, fast, comparison)
+    assert comparison.speedup >= speedup / 2, str(comparison)
+
+
+def test_json_cycle(benchmark, bridge, tmp_path):
+    """Gather, text, datagram out, datagram in, command into arrays: ours against json and named handles."""
+    n = JOINTS
+    rows = {name: [0.0] * n for name in JOINT_FIELDS}
+    rng = np.random.default_rng(0)
+    command = {name: rng.normal(size=n).tolist() for name in ("q", "dq", "tau", "k", "d")}
+    text = orjson.dumps({"type": "control", "joint_command": command})
+    arrays = {name: np.zeros(n) for name in command}
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as peer:
+        peer.bind(str(tmp_path / "p"))
+        path = bridge.server.endpoint.path
+        bridge.receive()
+        peer.sendto(text, path)
+        bridge.receive()
+        own = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        own.bind(str(tmp_path / "old"))
+
+        def plain():
+            out = gather_by_name(bridge, rows)
+            own.sendto(
+                json.dumps({"time": bridge.data.time, "joints": out, "imus": {}, "type": "state"}).encode(),
+                str(tmp_path / "p"),
+            )
+            peer.recv(1 << 16)
+            peer.sendto(text, str(tmp_path / "old"))
+            message = json.loads(own.recv(1 << 16))
+            for name, array in arrays.items():
+                array[:] = message["joint_command"][name]
+
+        def fast():
+            bridge.send_state()
+            peer.recv(1 << 16)
+            peer.sendto(text, path)
+            bridge.receive()
+
+        plain()
+        fast()
+        for name, array in arrays.items():
+            np.testing.assert_array_equal(array, getattr(bridge.server.command.joint_command, name))
+        comparison = compare(plain, fast, rounds=100, calls=5)
+        own.close()
+    os.unlink(tmp_path / "old")
+    benchmark.extra_info["speedup"] = comparison.speedup
+    report(benchmark, fast, comparison)
+    assert comparison.speedup >= 11 / 2, str(comparison)
+
+
+def test_idle_socket(benchmark, bridge):
+    """A look at the idle socket, spread over the steps of 1 ms between two looks (5 ms)."""
+    loop = StepLoop(bridge.model, bridge.data)
+    loop.before(bridge.receive_stage, 0)
+    pre_step, stage = loop.pre_step, bridge.receive_stage
+    pre_step()
+
+    def unlooking():
+        stage.eager = False
+        for _ in range(500):
+            pre_step()
+
+    def looking():
+        stage.eager = True
+        for _ in range(500):
+            pre_step()
+
+    comparison = compare(unlooking, looking, rounds=60)
+    stage.eager = False
+    look = (comparison.candidate - comparison.baseline) / 500
+    amortised = look / 5
+    benchmark.extra_info.update(look_us=look * 1e6, amortised_us=amortised * 1e6)
+    report(benchmark, unlooking, comparison)
+    print(f"a look at the idle socket: {look * 1e9:.0f} ns, {amortised * 1e9:.0f} ns a step of 1 ms")
+    assert amortised <= 0.2e-6
