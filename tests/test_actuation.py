@@ -214,7 +214,8 @@ def test_actuator_of_a_joint():
 
 def test_an_actuator_of_the_joints_name_that_drives_something_else_does_not_count():
     model = mujoco.MjModel.from_xml_string(
-        """<mujoco><worldbody><body><joint name="a"/><geom size=".1"/><body pos="1 0 0"><joint name="b"/><geom size=".1"/>
+        """<mujoco><worldbody><body><joint name="a"/><geom size=".1"/>
+        <body pos="1 0 0"><joint name="b"/><geom size=".1"/>
         </body></body></worldbody><actuator><motor name="a" joint="b"/></actuator></mujoco>"""
     )
     assert [actuation.joint_actuator(model, j) for j in (0, 1)] == [-1, 0]
@@ -222,7 +223,8 @@ def test_an_actuator_of_the_joints_name_that_drives_something_else_does_not_coun
 
 def test_joints_that_nothing_drives_are_named_in_one_warning(caplog):
     model = mujoco.MjModel.from_xml_string(
-        """<mujoco><worldbody><body><joint name="a"/><geom size=".1"/><body pos="1 0 0"><joint name="b"/><geom size=".1"/>
+        """<mujoco><worldbody><body><joint name="a"/><geom size=".1"/>
+        <body pos="1 0 0"><joint name="b"/><geom size=".1"/>
         </body></body></worldbody><actuator><muscle name="b" joint="b" lengthrange="0 1"/></actuator></mujoco>"""
     )
     drive(model)

@@ -12,7 +12,7 @@ from xbot2_fast.bridge import BridgeClient, MjXbot2Bridge
 
 ROBOT = """
 <mujoco>
-  <option timestep="0.001"/>
+  <option timestep="0.001"/><default><joint armature=".1"/></default>
   <worldbody>
     <body name="base" pos="0 0 1"><freejoint name="root"/>
       <geom size=".1" mass="5"/><site name="imu" quat="0.9 0.1 0.2 0.3" pos="0.1 0 0"/>

@@ -408,8 +408,8 @@ def test_client_command_drives_and_reports(tmp_path, transport):
     process, segment = start_simulator(tmp_path / "s")
     try:
         client = subprocess.run(
-            [sys.executable, "-m", "xbot2_fast.bridge.client", "--socket-path", str(tmp_path / "s"), "--protocol", transport,
-             "--rate", "200", "--duration", "1.3", "--sine", "0.1", "--kp", "50", "--kd", "5"],
+            [sys.executable, "-m", "xbot2_fast.bridge.client", "--socket-path", str(tmp_path / "s"),
+             "--protocol", transport, "--rate", "200", "--duration", "1.3", "--sine", "0.1", "--kp", "50", "--kd", "5"],
             capture_output=True, text=True, timeout=60, check=True,
         )  # fmt: skip
     finally:

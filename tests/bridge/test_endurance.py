@@ -55,7 +55,6 @@ def test_random_and_mutated_datagrams_change_nothing(make_sim, tmp_path, caplog,
     rng = random.Random(1)
     seeds = [json.dumps(control(4)).encode(), b'{"type":"discovery"}', *MALFORMED.values()]
     gains, controls = sim.model.actuator_gainprm.copy(), sim.data.ctrl.copy()
-    sim.bridge.receive_stage.eager = True
     started = time.monotonic()
     with Peer(tmp_path / "p") as peer:
         for i in range(count):
@@ -63,6 +62,7 @@ def test_random_and_mutated_datagrams_change_nothing(make_sim, tmp_path, caplog,
             if _sound(data, 4):
                 continue
             peer.send(sim.bridge.server, data)
+            sim.bridge.receive_stage.eager = True  # looked at in each step, not every 5 ms
             loop.step()
             if i % 50 == 0:
                 peer.socket.setblocking(False)
@@ -143,6 +143,7 @@ def _soak(sim, folder, seconds, lives):
             )
             os.set_blocking(process.stdout.fileno(), False)
             while not process.stdout.read():
+                assert process.poll() is None, "the controller died by itself"
                 sim.bridge.on_pause()
                 time.sleep(0.001)
             controllers += 1

@@ -117,8 +117,8 @@ def test_a_reset_starts_the_integral_of_velocity_joints_anew(tmp_path):
 
 def _simulate(tmp_path, *options):
     return subprocess.Popen(
-        [sys.executable, "-m", "xbot2_fast.simulate", "--headless", "--disable-ros", "--output-dir", str(tmp_path / "model"),
-         "--socket-path", str(tmp_path / "s"), *options],
+        [sys.executable, "-m", "xbot2_fast.simulate", "--headless", "--disable-ros",
+         "--output-dir", str(tmp_path / "model"), "--socket-path", str(tmp_path / "s"), *options],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
 

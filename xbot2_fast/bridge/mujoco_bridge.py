@@ -146,7 +146,7 @@ class MjXbot2Bridge:
             logger.info("the controller is back")
 
     def on_pause(self) -> None:
-        """The simulation is paused: answer discoveries all the same, and do not hold the controller's silence against it."""
+        """The simulation is paused: answer discoveries all the same, and count no silence of the controller."""
         self.on_receive()
         self.apply_stage.restart_silence()
 
