@@ -1,3 +1,4 @@
+# PYTHON_ARGCOMPLETE_OK
 """`mjctl`: one command to a running simulator, its JSON reply on standard output.
 
 Exit codes: 0 success, 1 refused by the server, no server, no reply or an invalid reply, 2 wrong usage, 130 interrupted.
@@ -5,12 +6,19 @@ Exit codes: 0 success, 1 refused by the server, no server, no reply or an invali
 
 import argparse
 import json
+import os
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from xbot2_fast.remote_control import command_line
-from xbot2_fast.remote_control.protocol import DEFAULT_ENDPOINT
+from xbot2_fast.remote_control.protocol import DEFAULT_ENDPOINT, CommandError
+
+if TYPE_CHECKING:
+    from xbot2_fast.remote_control.client import RemoteControlClient
+
+_COMPLETING = "_ARGCOMPLETE" in os.environ  # the shell asks for completions
 
 _EPILOG = """\
 example:
@@ -52,6 +60,10 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command_name", metavar="COMMAND", required=True, title="commands")
     for command in command_line.COMMANDS:
         _add_command(commands, command)
+    if _COMPLETING:
+        import argcomplete
+
+        argcomplete.autocomplete(parser)
     return parser
 
 
@@ -66,7 +78,11 @@ def _add_command(
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     for argument in command.arguments:
-        parser.add_argument(*argument.flags, **argument.options)
+        action = parser.add_argument(*argument.flags, **argument.options)
+        if _COMPLETING and argument.completes is not None:
+            from xbot2_fast.remote_control.completion import names
+
+            action.completer = names(argument.completes)  # type: ignore[attr-defined]
     parser.set_defaults(command=command, command_parser=parser)
 
 
@@ -76,21 +92,34 @@ def _run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         request = args.command.request(args)
     except argparse.ArgumentTypeError as error:
         args.command_parser.error(str(error))
-    return send(args.endpoint, args.timeout, request)
+    if args.command.name == "watch":
+        return _exchange(args, lambda client: _watch(client, args))
+    return _exchange(args, lambda client: _send(client, request))
 
 
-def send(endpoint: str, timeout: float, request: command_line.Request) -> int:
-    """Send one request, print its reply, and return the exit code."""
+def _exchange(args: argparse.Namespace, talk: "Callable[[RemoteControlClient], int]") -> int:
+    """Talk to the server; the exit code, 1 with a diagnostic when it does not answer as it should."""
     from xbot2_fast.remote_control.client import InvalidReply, RemoteControlClient
 
     try:
-        with RemoteControlClient(endpoint, timeout) as client:
-            reply = client.request(request)
-    except (ValueError, TimeoutError, InvalidReply) as error:
+        with RemoteControlClient(args.endpoint, args.timeout) as client:
+            return talk(client)
+    except (ValueError, TimeoutError, InvalidReply, CommandError) as error:
         print(f"mjctl: {error}", file=sys.stderr)
         return 1
+
+
+def _send(client: "RemoteControlClient", request: command_line.Request) -> int:
+    reply = client.request(request)
     print(json.dumps(reply), flush=True)
     return 0 if reply["ok"] else 1
+
+
+def _watch(client: "RemoteControlClient", args: argparse.Namespace) -> int:
+    from xbot2_fast.remote_control.watch import watch
+
+    watch(client, args.interval, args.joints)
+    return 0
 
 
 if __name__ == "__main__":

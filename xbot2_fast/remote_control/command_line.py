@@ -507,7 +507,22 @@ _RUN = (
     ),
 )
 
-COMMANDS = (*_CONTACT, *_WRENCHES, *_BODIES_COMMANDS, *_JOINTS_COMMANDS, *_STATE, *_RUN)
+_WATCH = Command(
+    "watch",
+    "show status and joints, live",
+    "Shows a table of the status and of joint positions [rad or m], velocities [rad/s or m/s] and efforts [Nm or N], "
+    "anew once per INTERVAL [s of wall time], until interrupted.",
+    "mjctl watch --joints '.*_knee' --interval 0.1",
+    (
+        _argument(
+            "--interval", metavar="SECONDS", type=positive_seconds, default=0.2, help="wall time [s] (default: 0.2)"
+        ),
+        _argument("--joints", metavar="JOINT", nargs="+", completes="joints", help="patterns for entire joint names"),
+    ),
+    lambda args: {"command": "status"},
+)
+
+COMMANDS = (*_CONTACT, *_WRENCHES, *_BODIES_COMMANDS, *_JOINTS_COMMANDS, *_STATE, *_RUN, _WATCH)
 
 _NEGATIVE_NUMBER = re.compile(r"-(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|-(inf|infinity|nan)", re.IGNORECASE)
 
