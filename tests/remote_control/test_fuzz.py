@@ -42,9 +42,7 @@ values = st.recursive(
     max_leaves=8,
 )
 fields = st.sampled_from(
-    "body bodies joints sensors regex parameters properties mass com position force torque duration frame limit delay "
-    "stddev wrenches wrench linear angular gravity kind scale velocities requests friction solref condim margin point "
-    "ramp_up_duration at id".split()
+    ["body", "bodies", "joints", "sensors", "regex", "parameters", "properties", "mass", "com", "position", "force", "torque", "duration", "frame", "limit", "delay", "stddev", "wrenches", "wrench", "linear", "angular", "gravity", "kind", "scale", "velocities", "requests", "friction", "solref", "condim", "margin", "point", "ramp_up_duration", "at", "id"]
 )
 plausible = st.one_of(
     values, st.lists(names, max_size=3), st.dictionaries(st.one_of(fields, names), values, max_size=4),
