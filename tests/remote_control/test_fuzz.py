@@ -41,9 +41,10 @@ values = st.recursive(
     lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(names, inner, max_size=4)),
     max_leaves=8,
 )
-fields = st.sampled_from(
-    ["body", "bodies", "joints", "sensors", "regex", "parameters", "properties", "mass", "com", "position", "force", "torque", "duration", "frame", "limit", "delay", "stddev", "wrenches", "wrench", "linear", "angular", "gravity", "kind", "scale", "velocities", "requests", "friction", "solref", "condim", "margin", "point", "ramp_up_duration", "at", "id"]
-)
+FIELDS = """body bodies joints sensors regex parameters properties mass com position force torque duration frame limit
+delay stddev wrenches wrench linear angular gravity kind scale velocities requests friction solref condim margin point
+ramp_up_duration at id"""
+fields = st.sampled_from(FIELDS.split())
 plausible = st.one_of(
     values, st.lists(names, max_size=3), st.dictionaries(st.one_of(fields, names), values, max_size=4),
     st.lists(st.dictionaries(fields, values, max_size=6), max_size=3),
