@@ -12,12 +12,14 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import mujoco
     import numpy as np
     from numpy.typing import NDArray
 
     from xbot2_fast.bridge.permissions import Access
     from xbot2_fast.mjcf import MjcfGenerator
     from xbot2_fast.simulator_wrapper import SimulatorWrapper
+    from xbot2_fast.terrain_scan import TerrainScanner
 
 logger = logging.getLogger(__name__)
 
@@ -60,6 +62,10 @@ def _positive(text: str) -> float:
     return _number(text, least=0, open_end=True)
 
 
+def _finite(text: str) -> float:
+    return _number(text, least=-sys.float_info.max)
+
+
 def _not_negative(text: str) -> float:
     return _number(text, least=0)
 
@@ -100,6 +106,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_run_options(parser.add_argument_group("run"))
     _add_bridge_options(parser.add_argument_group("controller"))
     _add_remote_options(parser.add_argument_group("remote control and plugins"))
+    _add_scan_options(parser.add_argument_group("terrain scan"))
     parser.add_argument("--debug", action="store_true", help="log in detail, and show tracebacks")
     return parser
 
@@ -223,6 +230,51 @@ def _add_remote_options(group) -> None:
         metavar="MODULE:CLASS",
         help="user code inside the loop, a SimulationPlugin; repeatable",
     )
+
+
+def _add_scan_options(group) -> None:
+    group.add_argument(
+        "--terrain-scan-body", metavar="BODY", help="root body of the robot: scan the terrain under it (default: off)"
+    )
+    group.add_argument(
+        "--terrain-scan-shape",
+        nargs=2,
+        type=_count,
+        default=(17, 11),
+        metavar=("N", "M"),
+        help="rays forward and lateral (default: 17 11)",
+    )
+    group.add_argument(
+        "--terrain-scan-spacing",
+        nargs=2,
+        type=_positive,
+        default=(0.1, 0.1),
+        metavar=("FORWARD", "LATERAL"),
+        help="metres between rays (default: 0.1 0.1)",
+    )
+    group.add_argument(
+        "--terrain-scan-z-offset",
+        type=_finite,
+        default=2.0,
+        metavar="METRES",
+        help="how far above the body the rays begin (default: 2)",
+    )
+    group.add_argument(
+        "--terrain-scan-max-distance", type=_positive, default=5.0, metavar="METRES", help="their length (default: 5)"
+    )
+    group.add_argument(
+        "--terrain-scan-excluded-groups",
+        nargs="*",
+        type=int,
+        choices=range(6),
+        default=(0, 1),
+        metavar="GROUP",
+        help="geom groups that the rays do not see (default: 0 1)",
+    )
+    group.add_argument(
+        "--terrain-scan-decimation", type=_count, default=100, metavar="K", help="scan in every K-th step (default: 100)"
+    )
+    group.add_argument("--no-terrain-scan-visualization", action="store_true", help="no spheres in the viewer")
 
 
 def _add_bridge_options(group) -> None:
@@ -432,6 +484,25 @@ def _bridge_options(arguments: argparse.Namespace) -> dict[str, Any]:
     }
 
 
+def _terrain_scanner(arguments: argparse.Namespace, model: "mujoco.MjModel") -> "TerrainScanner | None":
+    if arguments.terrain_scan_body is None:
+        return None
+    from xbot2_fast.terrain_scan import TerrainScanner
+
+    try:
+        return TerrainScanner(
+            model,
+            arguments.terrain_scan_body,
+            shape=arguments.terrain_scan_shape,
+            spacing=arguments.terrain_scan_spacing,
+            z_offset=arguments.terrain_scan_z_offset,
+            max_distance=arguments.terrain_scan_max_distance,
+            excluded_geom_groups=tuple(arguments.terrain_scan_excluded_groups),
+        )
+    except ValueError as error:
+        raise UserError(f"--terrain-scan-body: {error}") from None
+
+
 def _run(arguments: argparse.Namespace, stop: _Stop) -> int:
     from xbot2_fast.plugins import load_plugin
     from xbot2_fast.simulator_wrapper import SimulatorWrapper
@@ -465,6 +536,9 @@ def _run(arguments: argparse.Namespace, stop: _Stop) -> int:
         remote_control_allow_remote=arguments.remote_control_allow_remote,
         scenario=arguments.scenario,
         plugins=plugins,
+        terrain_scanner=_terrain_scanner(arguments, model),
+        terrain_scan_decimation=arguments.terrain_scan_decimation,
+        terrain_scan_visualization=not arguments.no_terrain_scan_visualization,
     ) as sim:
         stop.armed = not arguments.lockstep  # a lockstep wait holds the loop: a signal ends it at once
         _loop(sim, stop, duration)

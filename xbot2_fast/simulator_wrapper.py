@@ -26,6 +26,7 @@ from xbot2_fast.remote_control.simulator_commands import (
 )
 from xbot2_fast.run_control import DefaultKeys, Requests, RunControl
 from xbot2_fast.spawning import Spawner, check_spawn_locations
+from xbot2_fast.terrain_scan import TerrainScan, TerrainScanner
 from xbot2_fast.viewer import Viewer, display_available, take_picture
 from xbot2_fast.viewer_user import ViewerUser
 from xbot2_fast.viewing.frames import Frame, MarkerSource
@@ -79,6 +80,9 @@ class SimulatorWrapper:
             random one, clear of the terrain.
         remote_control_endpoint: where `mjctl` finds us, such as tcp://127.0.0.1:5555; None: nowhere.
         remote_control_allow_remote: allow an endpoint that other machines can reach.
+        terrain_scanner: scans the terrain under the robot, made for this model.
+        terrain_scan_decimation: scan in every n-th step, the n-th first.
+        terrain_scan_visualization: show the latest scan in the viewer.
         scenario: YAML file of requests with times, carried out by the simulation itself.
         plugins: user code inside the loop, SimulationPlugin objects; called in this order.
         bridge_protocol: "auto", "shm" or "json".
@@ -117,7 +121,7 @@ class SimulatorWrapper:
         socket_path: str | None = None,
         remote_control_endpoint: str | None = None,
         spawn_locations: Any = None,
-        terrain_scanner: Any = None,
+        terrain_scanner: TerrainScanner | None = None,
         terrain_scan_decimation: int = 100,
         terrain_scan_visualization: bool = True,
         terrain_scan_topic: str = "/heightscan",
@@ -160,6 +164,8 @@ class SimulatorWrapper:
         self._commands: RemoteControl | None = None
         self._plugins: PluginHost | None = None
         self._send_state_decimation = send_state_decimation
+        self._scans = None if terrain_scanner is None else terrain_scanner.periodic(self.data, terrain_scan_decimation)
+        self._show_scans = terrain_scan_visualization
         self.bridge = MjXbot2Bridge(
             "mj_simulator",
             model,
@@ -230,6 +236,10 @@ class SimulatorWrapper:
         self._pacing.stage.watch(self._requests.fileno())
         self._add_observers()
         self._after(self.bridge.send_stage, self.bridge.on_send)
+        if self._scans is not None:
+            self._after(self._scans.stage, self._scans.on_attention)
+            if self._show_scans:
+                self._markers.append(self._scans.draw)
 
     def _add_requests(self, scenario: str | Path | None) -> None:
         if self.remote_control is not None:
@@ -443,6 +453,11 @@ class SimulatorWrapper:
         )
 
     # ---- state of the run
+
+    @property
+    def terrain_scan(self) -> TerrainScan | None:
+        """The latest terrain scan; None before the first, and without a scanner."""
+        return None if self._scans is None else self._scans.latest
 
     @property
     def running(self) -> bool:

@@ -39,6 +39,10 @@ cdef struct Chain:
 cdef void chain_poses(const Chain* chain, const double* qpos, const double* mocap_pos, const double* mocap_quat,
                       Pose* out) noexcept nogil
 
+# Pose of one slot into poses[slot]; its parent's is there already.
+cdef void chain_link(const Chain* chain, int slot, const double* qpos, const double* mocap_pos,
+                     const double* mocap_quat, Pose* poses) noexcept nogil
+
 # Poses of all slots for the bound data's current qpos and mocap poses, into chain.poses.
 cdef void chain_refresh(Chain* chain) noexcept nogil
 

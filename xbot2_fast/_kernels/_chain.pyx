@@ -96,24 +96,28 @@ cdef void _place(const Chain* c, const Link* link, const double* mocap_pos, cons
         memcpy(p.quat, quat, sizeof(quat))
 
 
+cdef void chain_link(const Chain* c, int slot, const double* qpos, const double* mocap_pos, const double* mocap_quat,
+                     Pose* poses) noexcept nogil:
+    cdef const Link* link = c.links + slot
+    cdef Pose* p = poses + slot
+    cdef int j
+    if link.njoint == 1 and c.jnt_type[link.joint] == FREE:
+        memcpy(p.pos, qpos + c.jnt_qposadr[link.joint], sizeof(p.pos))
+        memcpy(p.quat, qpos + c.jnt_qposadr[link.joint] + 3, sizeof(p.quat))
+        normalize(p.quat)
+    else:
+        _place(c, link, mocap_pos, mocap_quat, poses + link.parent, p)
+        for j in range(link.joint, link.joint + link.njoint):
+            _move(c, j, qpos, p)
+    normalize(p.quat)
+    quat_to_mat(p.mat, p.quat)
+
+
 cdef void chain_poses(const Chain* c, const double* qpos, const double* mocap_pos, const double* mocap_quat,
                       Pose* out) noexcept nogil:
-    cdef int i, j
-    cdef const Link* link
-    cdef Pose* p
-    for i in range(1, c.n):
-        link = c.links + i
-        p = out + i
-        if link.njoint == 1 and c.jnt_type[link.joint] == FREE:
-            memcpy(p.pos, qpos + c.jnt_qposadr[link.joint], sizeof(p.pos))
-            memcpy(p.quat, qpos + c.jnt_qposadr[link.joint] + 3, sizeof(p.quat))
-            normalize(p.quat)
-        else:
-            _place(c, link, mocap_pos, mocap_quat, out + link.parent, p)
-            for j in range(link.joint, link.joint + link.njoint):
-                _move(c, j, qpos, p)
-        normalize(p.quat)
-        quat_to_mat(p.mat, p.quat)
+    cdef int slot
+    for slot in range(1, c.n):
+        chain_link(c, slot, qpos, mocap_pos, mocap_quat, out)
 
 
 cdef void chain_refresh(Chain* c) noexcept nogil:

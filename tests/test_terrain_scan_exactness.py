@@ -1,0 +1,113 @@
+"""Every ray of the indexed scan has the bits of mj_ray: over random scenes, hard rays and live edits."""
+
+import logging
+
+import mujoco
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests import terrain_exactness as exactness
+from tests.reference import terrain_scan as reference
+from tests.reference import terrain_scenes as scenes
+from xbot2_fast.terrain_scan import TerrainScanner
+
+
+@pytest.mark.requirement("S0-237")
+@pytest.mark.parametrize("chunk", range(8))
+def test_over_100_000_rays_of_random_scenes_equal_mj_ray(chunk):
+    total = 0
+    for seed in range(10 * chunk, 10 * chunk + 10):
+        rays, differ, _ = exactness.compare(seed, rays=320)
+        assert differ == 0, f"seed {seed}"
+        total += rays
+    assert total > 12_500
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(10_000, 2**32), st.booleans())
+def test_any_scene_equals_mj_ray_with_and_without_closed_forms(seed, closed_forms):
+    assert exactness.compare(seed, rays=60, closed_forms=closed_forms)[1] == 0
+
+
+def test_scenes_with_sdfs_equal_mj_ray():
+    seen = set()
+    for seed in range(5):
+        _, differ, types = exactness.compare(seed, rays=40, sdf=True)
+        assert differ == 0, f"seed {seed}"
+        seen |= types
+    assert int(mujoco.mjtGeom.mjGEOM_SDF) in seen
+
+
+def test_the_random_scenes_reach_every_type_and_every_closed_form():
+    seen, kinds = set(), set()
+    for seed in range(30):
+        seen |= exactness.compare(seed, rays=100, compiled=True)[2]
+        scanner = TerrainScanner(scenes.random_scene(np.random.default_rng(seed)), "base")
+        kinds |= set(scanner._plan.index.kinds.values())
+    assert seen == set(range(8))
+    assert kinds == {
+        "upright box", "upright plane", "primitive", "height field", "upright height field", "gridded mesh"
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_whole_scans_of_random_scenes_equal_a_python_loop(seed):
+    rng = np.random.default_rng(seed)
+    model = scenes.random_scene(rng)
+    data = mujoco.MjData(model)
+    shape, spacing = (int(rng.integers(1, 9)), int(rng.integers(1, 9))), tuple(rng.choice([0.05, 0.2, 0.5], 2))
+    options = {"shape": shape, "spacing": spacing, "z_offset": 1.0, "max_distance": float(rng.choice([1.5, 5.0]))}
+    scanners = [TerrainScanner(model, "base", method=method, **options) for method in ("indexed", "mj_ray")]
+    for _ in range(3):
+        expected = reference.scan(model, data, "base", shape, spacing, 1.0, options["max_distance"], (0, 1))
+        for scanner in scanners:
+            scan = scanner.scan(data)
+            for got, want in zip((scan.x, scan.y, scan.heights), expected, strict=False):
+                np.testing.assert_array_equal(np.ascontiguousarray(got).view(np.int64), want.view(np.int64))
+            np.testing.assert_array_equal(scan.geom_ids, expected[3])
+        scenes.randomise(rng, model, data)
+
+
+def test_an_index_that_disagrees_with_mj_ray_is_noticed_and_replaced(caplog):
+    model = mujoco.MjModel.from_xml_string(
+        '<mujoco><worldbody><geom name="box" type="box" size=".5 .5 .5" group="2"/>'
+        '<body name="base" pos="0 0 2"><freejoint/><geom size=".1" group="1"/></body></worldbody></mujoco>'
+    )
+    scanner, data = TerrainScanner(model, "base"), mujoco.MjData(model)
+    assert not caplog.records
+    model.geom("box").size[2] = 0.25  # the index still has 0.5, as if MuJoCo computed another height
+    assert not scanner._agrees_with_mj_ray()
+    with caplog.at_level(logging.WARNING):
+        scanner._check_index()
+    assert [r.getMessage().split(",")[0] for r in caplog.records] == [
+        f"terrain scan: closed forms disagree with MuJoCo {mujoco.__version__}"
+    ]
+    assert set(scanner._plan.index.kinds.values()) == {"primitive"}
+    np.testing.assert_array_equal(scanner.scan(data).heights[5:12, 3:8], 0.25)
+
+
+@pytest.mark.parametrize("n", [1, 10, 2000])
+def test_the_memory_of_the_index_is_bounded(n):
+    """Slabs that all cover the whole terrain, and one far outlier."""
+    slabs = "".join(f'<geom type="box" size="50 50 .1" pos="0 0 {-k}" group="2"/>' for k in range(n))
+    model = mujoco.MjModel.from_xml_string(
+        f'<mujoco><worldbody>{slabs}<geom type="box" size="1 1 1" pos="1e6 0 0" group="2"/>'
+        '<body name="base" pos="0 0 1"><freejoint/><geom size=".1" group="1"/></body></worldbody></mujoco>'
+    )
+    scanner = TerrainScanner(model, "base")
+    assert scanner._plan.index.memory < 1_000_000 + 1000 * n
+    scan = scanner.scan(mujoco.MjData(model))
+    np.testing.assert_array_equal(scan.heights, 0.1)
+
+
+@pytest.mark.fuzz
+@pytest.mark.parametrize("chunk", range(20))
+def test_five_million_rays_equal_mj_ray(chunk):
+    total = 0
+    for seed in range(100_000 + 100 * chunk, 100_000 + 100 * chunk + 100):
+        rays, differ, _ = exactness.compare(seed, rays=600, compiled=True)
+        assert differ == 0, f"seed {seed}"
+        total += rays
+    assert total > 250_000
