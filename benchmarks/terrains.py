@@ -7,7 +7,8 @@ ROBOT = (
     '<body name="base" pos="0.03 0.07 0.6" euler="0 0 17"><freejoint/><geom size=".1" group="1"/>'
     + "".join(
         f'<body pos="{x} {y} 0"><joint axis="0 1 0"/><geom size=".05" group="1"/><geom size=".05" group="0"/>'
-        '<body pos="0 0 -.2"><joint axis="0 1 0"/><geom size=".05" group="1"/><geom size=".05" group="0"/></body></body>'
+        '<body pos="0 0 -.2"><joint axis="0 1 0"/>'
+        '<geom size=".05" group="1"/><geom size=".05" group="0"/></body></body>'
         for x in (0.2, -0.2)
         for y in (0.1, -0.1)
     )
@@ -58,7 +59,10 @@ def mesh(n: int = 224) -> mujoco.MjModel:
     faces = np.concatenate([np.stack([a, b, c], -1), np.stack([a, c, d], -1), [[n * n, n * n + 1, n * n + 2]]])
     spec = mujoco.MjSpec.from_string(f"<mujoco><worldbody>{PLANE}{ROBOT}</worldbody></mujoco>")
     spec.add_mesh(
-        name="sheet", uservert=vertices.ravel(), userface=faces.ravel(), inertia=mujoco.mjtMeshInertia.mjMESH_INERTIA_SHELL
+        name="sheet",
+        uservert=vertices.ravel(),
+        userface=faces.ravel(),
+        inertia=mujoco.mjtMeshInertia.mjMESH_INERTIA_SHELL,
     )
     spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_MESH, meshname="sheet", group=2)
     return spec.compile()

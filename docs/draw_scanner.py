@@ -9,7 +9,8 @@ from xbot2_fast.terrain_scan import TerrainScanner
 from xbot2_fast.viewer import take_picture
 
 STAIRS = "".join(
-    f'<geom type="box" size=".15 1.2 {0.04 * (k + 1)}" pos="{0.3 * k + 0.3} 0 {0.04 * (k + 1)}" group="2" rgba=".6 .6 .65 1"/>'
+    f'<geom type="box" size=".15 1.2 {0.04 * (k + 1)}" pos="{0.3 * k + 0.3} 0 {0.04 * (k + 1)}" '
+    'group="2" rgba=".6 .6 .65 1"/>'
     for k in range(6)
 )
 WORLD = f"""<mujoco>

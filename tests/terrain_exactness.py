@@ -7,10 +7,10 @@ import sys
 
 import mujoco
 import numpy as np
+from xbot2_fast._kernels._scan import cast
 
 from tests.reference import terrain_scan as reference
 from tests.reference import terrain_scenes as scenes
-from xbot2_fast._kernels._scan import cast
 from xbot2_fast.terrain_scan import TerrainScanner
 
 GROUPS = np.array([0, 0, 1, 1, 1, 1], np.uint8)
@@ -40,9 +40,7 @@ def compare(seed, rays=300, sdf=False, compiled=False, closed_forms=True):
             if len(origins) == 0:
                 break
             got = _cast(scanner, data, origins, False)
-            expected = (
-                _cast(scanner, data, origins, True) if compiled else reference.cast(model, data, origins, GROUPS)
-            )
+            expected = _cast(scanner, data, origins, True) if compiled else reference.cast(model, data, origins, GROUPS)
             differ += int(((got[0].view(np.int64) != expected[0].view(np.int64)) | (got[1] != expected[1])).sum())
             total += len(origins)
             seen |= {int(model.geom_type[i]) for i in np.unique(expected[1]) if i >= 0}

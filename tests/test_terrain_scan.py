@@ -155,7 +155,9 @@ def test_time_and_start_height_are_recorded():
 
 @pytest.mark.requirement("S0-224", "S0-233", "S0-234", "S0-235", "S0-229", "S0-230")
 def test_rays_end_at_the_maximum_distance():
-    _, data, scanner = _make('<geom name="table" type="box" size=".2 .2 .05" pos="0 0 .2" group="2"/>', max_distance=2.3)
+    _, data, scanner = _make(
+        '<geom name="table" type="box" size=".2 .2 .05" pos="0 0 .2" group="2"/>', max_distance=2.3
+    )
     scan = scanner.scan(data)
     table = (np.abs(scan.x) <= 0.2) & (np.abs(scan.y) <= 0.2)
     np.testing.assert_array_equal(scan.valid, table)
@@ -184,7 +186,8 @@ def test_the_first_surface_below_the_start_height_wins():
 
 @pytest.mark.requirement("S0-227", "S0-228")
 def test_heights_are_indexed_forward_then_lateral():
-    ramp = '<geom type="box" size="2 2 .1" pos="2.2 0 .3" group="2"/><geom type="box" size="2 2 .1" pos="0 2.2 .5" group="2"/>'
+    ramp = '<geom type="box" size="2 2 .1" pos="2.2 0 .3" group="2"/>'
+    ramp += '<geom type="box" size="2 2 .1" pos="0 2.2 .5" group="2"/>'
     _, data, scanner = _make(ramp)
     heights = scanner.scan(data).heights
     np.testing.assert_allclose(heights[-1, 0], 0.4, atol=1e-12)  # ahead, to the right
@@ -274,7 +277,8 @@ def test_every_kind_of_geom_is_seen_as_mj_ray_sees_it(kind, how):
 
 @pytest.mark.requirement("S0-183", "S0-181", "S0-177")
 def test_the_compiled_group_decides_and_the_scanner_changes_none():
-    extra = '<geom name="hidden" type="box" size=".2 .2 .2" group="1"/><geom name="seen" type="box" size=".2 .2 .1" group="3"/>'
+    extra = '<geom name="hidden" type="box" size=".2 .2 .2" group="1"/>'
+    extra += '<geom name="seen" type="box" size=".2 .2 .1" group="3"/>'
     model, data, scanner = _make(extra)
     groups = model.geom_group.copy()
     scan = scanner.scan(data)
@@ -334,7 +338,7 @@ def test_exclude_subtree_hides_the_robot_alone_whatever_its_groups():
     scan = scanner.scan(data)
     assert set(scan.geom_ids.ravel()) == {model.geom("terrain").id, model.geom("obstacle").id}
     hidden = mujoco.MjModel.from_xml_string(SEED_MODEL.format(obstacle))
-    for geom in ("shell", "foot", 2):
+    for geom in ("shell", "foot", model.geom("shell").id + 1):
         hidden.geom(geom).rgba[3] = 0
     *_, heights, ids = reference.scan(hidden, data, "base_link", (17, 11), (0.1, 0.1), 2.0, 5.0, ())
     _same(scan.heights, heights)
@@ -422,7 +426,10 @@ def test_the_relative_observation_of_the_documentation():
         ({"max_distance": 0}, "max_distance: expected a positive number, got 0"),
         ({"max_distance": math.nan}, "max_distance: expected a positive number, got nan"),
         ({"max_distance": True}, "max_distance: expected a positive number, got True"),
-        ({"excluded_geom_groups": {0, 1}}, r"excluded_geom_groups: expected a list or tuple of geom groups from 0 to 5"),
+        (
+            {"excluded_geom_groups": {0, 1}},
+            r"excluded_geom_groups: expected a list or tuple of geom groups from 0 to 5",
+        ),
         ({"excluded_geom_groups": (0, 6)}, r"excluded_geom_groups: .* got 6 in \(0, 6\)"),
         ({"excluded_geom_groups": (0, -1)}, r"excluded_geom_groups: .* got -1 in \(0, -1\)"),
         ({"excluded_geom_groups": [0, True]}, "excluded_geom_groups: .* got True in"),
@@ -463,7 +470,8 @@ def test_add_visuals_appends_a_sphere_at_each_hit():
 
 @pytest.mark.parametrize("nthread", [1, 2, 3, 7])
 def test_a_batch_equals_single_scans(nthread):
-    extra = '<geom type="box" size=".4 .3 .1" group="2" euler="10 5 0"/><body pos="0 0 1"><freejoint/><geom size=".2" group="2"/></body>'
+    extra = '<geom type="box" size=".4 .3 .1" group="2" euler="10 5 0"/>'
+    extra += '<body pos="0 0 1"><freejoint/><geom size=".2" group="2"/></body>'
     model, data, scanner = _make(extra)
     rng = np.random.default_rng(0)
     qpos = model.qpos0 + rng.normal(size=(20, model.nq)) * 0.2

@@ -1,4 +1,4 @@
-"""Each rule of exactness is needed, and the random scenes see it: kernels with one rule dropped disagree with mj_ray."""
+"""Each rule of exactness is needed, and the random scenes see it: with a rule dropped, rays differ from mj_ray."""
 
 import shutil
 import subprocess
@@ -66,7 +66,17 @@ def _compile(folder: Path, name: str) -> None:
     subprocess.run([sys.executable, "-m", "cython", "-3", *flags, source, "-o", c], cwd=folder, check=True)
     suffix = sysconfig.get_config_var("EXT_SUFFIX")
     include = sysconfig.get_path("include")
-    command = ["cc", "-O1", "-shared", "-fPIC", "-ffp-contract=off", f"-I{include}", c, "-o", folder / f"{name}{suffix}"]
+    command = [
+        "cc",
+        "-O1",
+        "-shared",
+        "-fPIC",
+        "-ffp-contract=off",
+        f"-I{include}",
+        c,
+        "-o",
+        folder / f"{name}{suffix}",
+    ]
     subprocess.run(command, check=True)
 
 

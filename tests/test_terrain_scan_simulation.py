@@ -29,10 +29,14 @@ def simulator(tmp_path):
         scanner = TerrainScanner(model, "base", **(scanner_options or {}))
         made.append(
             SimulatorWrapper(
-                model, viewer=False, target_rtf=math.inf, socket_path=str(tmp_path / f"{len(made)}.sock"),
-                terrain_scanner=scanner, **arguments,
-            )  # fmt: skip
-        )
+                model,
+                viewer=False,
+                target_rtf=math.inf,
+                socket_path=str(tmp_path / f"{len(made)}.sock"),
+                terrain_scanner=scanner,
+                **arguments,
+            )
+        )  # fmt: skip
         return made[-1]
 
     yield make
@@ -85,8 +89,12 @@ def test_the_default_is_a_scan_every_hundred_steps(simulator):
 
 
 def test_worlds_with_sdfs_are_scanned_in_steps_too(simulator):
-    asset = '<asset><mesh name="m" vertex="-1 -1 -1  1 -1 -1  -1 1 -1  1 1 -1  0 0 1" scale=".3 .3 .2"/></asset><worldbody>'
-    world = WORLD.replace("<worldbody>", asset).replace("</worldbody>", '<geom type="sdf" mesh="m" group="2"/></worldbody>')
+    asset = (
+        '<asset><mesh name="m" vertex="-1 -1 -1  1 -1 -1  -1 1 -1  1 1 -1  0 0 1" scale=".3 .3 .2"/></asset><worldbody>'
+    )
+    world = WORLD.replace("<worldbody>", asset).replace(
+        "</worldbody>", '<geom type="sdf" mesh="m" group="2"/></worldbody>'
+    )
     sim = simulator(world, terrain_scan_decimation=2)
     for _ in range(4):
         sim.run()
@@ -109,12 +117,12 @@ def _markers(sim):
 
 @pytest.mark.requirement("S0-265", "S0-266", "S0-274", "S0-275")
 def test_the_viewer_s_markers_are_the_latest_scan_behind_those_of_the_remote_control(simulator, tmp_path):
-    scenario = tmp_path / "scenario.yaml"
-    scenario.write_text("[]")
-    sim = simulator(terrain_scan_decimation=1, scenario=scenario)
+    sim = simulator(terrain_scan_decimation=1, remote_control_endpoint=f"ipc://{tmp_path}/remote")
     assert _markers(sim).ngeom == 0
     for _ in range(2):
-        sim._commands.handle_request({"command": "add_payload", "body": "base", "mass": 1.0, "position": [0, 0, 0]})
+        sim.remote_control.handle_request(
+            {"command": "add_payload", "body": "base", "mass": 1.0, "position": [0, 0, 0]}
+        )
         sim.run()
         scene = _markers(sim)
         scan = sim.terrain_scan
@@ -154,8 +162,9 @@ def _simulate(tmp_path, *arguments):
     (tmp_path / "robot.urdf").write_text(ROBOT)
     (tmp_path / "terrain.xml").write_text(TERRAIN)
     command = [
-        sys.executable, "-m", "xbot2_fast.simulate", "--urdf", tmp_path / "robot.urdf", "--xml", tmp_path / "terrain.xml",
-        "--headless", "--disable-ros", "--target-rtf", "max", "--duration", "0.3", "--output-dir", tmp_path / "out",
+        sys.executable, "-m", "xbot2_fast.simulate",
+        "--urdf", tmp_path / "robot.urdf", "--xml", tmp_path / "terrain.xml", "--headless",
+        "--disable-ros", "--target-rtf", "max", "--duration", "0.3", "--output-dir", tmp_path / "out",
         "--socket-path", tmp_path / "s.sock", *arguments,
     ]  # fmt: skip
     return subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=120, check=False)
@@ -166,7 +175,8 @@ def test_the_seed_s_command_line_runs_headless(tmp_path):
     run = _simulate(
         tmp_path, "--terrain-scan-body", "base_link", "--terrain-scan-shape", "17", "11", "--terrain-scan-spacing",
         "0.1", "0.1", "--terrain-scan-z-offset", "2", "--terrain-scan-max-distance", "5",
-        "--terrain-scan-excluded-groups", "0", "1", "--terrain-scan-decimation", "100", "--no-terrain-scan-visualization",
+        "--terrain-scan-excluded-groups", "0", "1", "--terrain-scan-decimation", "100",
+        "--no-terrain-scan-visualization",
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
 

@@ -272,7 +272,7 @@ def _add_scan_options(group) -> None:
         help="geom groups that the rays do not see (default: 0 1)",
     )
     group.add_argument(
-        "--terrain-scan-decimation", type=_count, default=100, metavar="K", help="scan in every K-th step (default: 100)"
+        "--terrain-scan-decimation", type=_count, default=100, metavar="K", help="scan every K-th step (default: 100)"
     )
     group.add_argument("--no-terrain-scan-visualization", action="store_true", help="no spheres in the viewer")
 

@@ -165,8 +165,8 @@ class TerrainScanner:
         return all(np.array_equal(a, b) for a, b in zip(*answers, strict=True))
 
     def _report_sdfs(self) -> None:
-        sdfs = [g for g in np.flatnonzero(self.model.geom_type == mujoco.mjtGeom.mjGEOM_SDF) if not self._masked[g]]
-        if sdfs and self.method == "indexed":
+        sdfs = np.flatnonzero((self.model.geom_type == mujoco.mjtGeom.mjGEOM_SDF) & (self._masked == 0))
+        if len(sdfs) and self.method == "indexed":
             logger.info("terrain scan: rays over the SDF geoms %s use mj_ray", _names(self.model, sdfs))
 
     def _check_robot_groups(self, subtree: NDArray[np.intp]) -> None:
@@ -300,7 +300,6 @@ class PeriodicScan:
             self._latest = self._scanner._result(self.stage.time, self._pose, self._grid, self._ids)
             self._latest_count = count
         return self._latest
-
 
     def draw(self, scene: mujoco.MjvScene) -> None:
         """Append the markers of the latest scan, if there is one."""

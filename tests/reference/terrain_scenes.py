@@ -31,7 +31,8 @@ def _assets(rng):
     return (
         f'<asset>{materials}<mesh name="cube" vertex="{CUBE}" scale=".3 .2 .1"/>'
         f'<mesh name="sheet" inertia="shell" {_terrain_mesh(rng, int(rng.integers(3, 9)))}/>'
-        f'<hfield name="field" nrow="{k}" ncol="{k + 1}" size="1.5 1 {rng.choice([0.5, 0.02])} {rng.choice([0.5, 0.001])}"'
+        f'<hfield name="field" nrow="{k}" ncol="{k + 1}" '
+        f'size="1.5 1 {rng.choice([0.5, 0.02])} {rng.choice([0.5, 0.001])}"'
         f' elevation="{_text(elevation.ravel())}"/></asset>'
     )
 
@@ -67,7 +68,8 @@ def _geom(rng, place, kinds):
     pos = rng.uniform(-1, 1, 3) * (spread, spread, 1.0)
     if rng.random() < 0.4:
         pos = np.round(pos * 5) / 5  # equal tops, shared edges, ties
-    return f'<geom type="{kind}" {_size(rng, kind)} pos="{_text(pos)}" {_rotation(rng, kind)} group="{rng.integers(0, 6)}" {colour}/>'
+    place = f'pos="{_text(pos)}" {_rotation(rng, kind)}'
+    return f'<geom type="{kind}" {_size(rng, kind)} {place} group="{rng.integers(0, 6)}" {colour}/>'
 
 
 STATIC = ["plane", *(["box"] * 6), "sphere", "capsule", "ellipsoid", "cylinder", "hfield", "hfield", "mesh", "mesh"]
@@ -76,7 +78,13 @@ MOVING = ["box", "sphere", "capsule", "ellipsoid", "cylinder", "hfield", "mesh"]
 
 def _body(rng, place, kinds, depth=1):
     how = rng.random()
-    joint = "<freejoint/>" if how < 0.4 else "" if how < 0.75 else '<joint type="hinge" axis=".3 .4 1"/><joint type="slide"/>'
+    joint = (
+        "<freejoint/>"
+        if how < 0.4
+        else ""
+        if how < 0.75
+        else '<joint type="hinge" axis=".3 .4 1"/><joint type="slide"/>'
+    )
     mocap = ' mocap="true"' if joint == "" and rng.random() < 0.5 else ""
     inertial = '<inertial pos=".1 0 0" mass="1" diaginertia=".1 .1 .1"/>'
     child = ""
@@ -85,8 +93,7 @@ def _body(rng, place, kinds, depth=1):
         child = f'<body pos=".3 .1 .2">{hinge}{inertial}{_geom(rng, 0.5, kinds)}</body>'
     pos = _text(rng.uniform(-1, 1, 3) * (place, place, 1))
     inside = "".join(_geom(rng, 0.5, kinds) for _ in range(rng.integers(1, 4)))
-    kind = f"<body pos=\"{pos}\" {_rotation(rng, 'box')}{mocap}>{joint}{inertial}{inside}{child}</body>"
-    return kind
+    return f'<body pos="{pos}" {_rotation(rng, "box")}{mocap}>{joint}{inertial}{inside}{child}</body>'
 
 
 def random_scene(rng, sdf=False):
@@ -146,7 +153,9 @@ def _on_rims(rng, model, data, n):
     """Corners and tangents in the geom's own frame: size(1 +- 1e-16..1e-5) along random axes."""
     g = _geoms(rng, model, n)
     size = np.maximum(model.geom_size[g], 0.01)
-    direction = rng.choice([-1.0, -0.5, 0.0, 0.3, 1.0], (n, 3)) * (1 + rng.choice([0, 1, -1], (n, 3)) * 10.0 ** rng.uniform(-16, -5, (n, 1)))
+    direction = rng.choice([-1.0, -0.5, 0.0, 0.3, 1.0], (n, 3)) * (
+        1 + rng.choice([0, 1, -1], (n, 3)) * 10.0 ** rng.uniform(-16, -5, (n, 1))
+    )
     rim = np.einsum("nij,nj->ni", data.geom_xmat[g].reshape(n, 3, 3), size * direction)
     return data.geom_xpos[g] + rim + np.array([0, 0, 1.0]) * rng.choice([0.0, 1.0, 2.0], (n, 1))
 

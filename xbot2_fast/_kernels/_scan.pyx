@@ -9,15 +9,14 @@ from libc.string cimport memcpy
 
 import copy
 
-import mujoco
 import numpy as np
 
 from xbot2_fast._kernels cimport _mujoco
-from xbot2_fast._kernels._chain cimport BodyChain, Chain, Pose, chain_frame, chain_link, chain_poses
+from xbot2_fast._kernels._chain cimport BodyChain, Pose, chain_frame, chain_link, chain_poses
 from xbot2_fast._kernels._loop cimport ATTEND, DONE, Clock, Stage
 from xbot2_fast._kernels._scan_hit cimport BOX, hit_field, hit_mesh, ray_asset_fn, ray_geom_fn
 from xbot2_fast._kernels._scan_index cimport (
-    FAR, GRIDDED_MESH, HFIELD, MESH, PRIMITIVE, SDF, UPRIGHT_BOX, UPRIGHT_HFIELD, UPRIGHT_PLANE, Geoms, Grid, Index,
+    FAR, GRIDDED_MESH, SDF, UPRIGHT_BOX, UPRIGHT_HFIELD, UPRIGHT_PLANE, Geoms, Grid, Index,
     Record, ScanIndex, eliminated, set_record)
 
 ctypedef double (*ray_fn)(const void* model, const void* data, const double* pnt, const double* vec,

@@ -3,7 +3,7 @@
 The rectangles hold for what MuJoCo *computes*, not only for the exact shapes: they are padded by the rounding error of
 its ray functions for rays that start within FAR of the middle height.
 """
-from libc.math cimport INFINITY, ceil, fabs, floor, fmax, fmin, sqrt
+from libc.math cimport INFINITY, ceil, fabs, fmax, fmin, sqrt
 from libc.stdlib cimport calloc, free, malloc
 
 import numpy as np
@@ -225,7 +225,7 @@ cdef void _fill(Index* ix, const unsigned char* binned) noexcept nogil:
 
 cdef void projection(const double* lvec, double* b0, double* b1) noexcept nogil:
     """Basis of the plane across the ray, by the operations of MuJoCo's ray_triangle callers."""
-    cdef double dot, scale
+    cdef double scale
     cdef int i
     for i in range(3):
         b0[i] = 1.0
