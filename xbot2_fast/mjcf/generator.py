@@ -2,7 +2,7 @@
 
 import copy
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import mujoco
@@ -11,21 +11,24 @@ from lxml import etree
 
 from xbot2_fast.actuation import apply_q_init
 from xbot2_fast.mjcf import actuators, floating_base, srdf
-from xbot2_fast.mjcf.assets import resolve_assets
+from xbot2_fast.mjcf.assets import resolve_assets, store_assets
 from xbot2_fast.mjcf.custom_tags import apply_custom_tags
 from xbot2_fast.mjcf.errors import ModelError
 from xbot2_fast.mjcf.fragment import load_fragment, make_independent
 from xbot2_fast.mjcf.merge import Merger
 from xbot2_fast.mjcf.output_folder import OutputFolder
 from xbot2_fast.mjcf.packages import FileFinder
-from xbot2_fast.mjcf.report import Report
+from xbot2_fast.mjcf.repair import REPAIRS, repair
+from xbot2_fast.mjcf.report import Note, Report
+from xbot2_fast.mjcf.urdf_block import take_block
 from xbot2_fast.mjcf.urdf_to_mjcf import urdf_to_mjcf
-from xbot2_fast.mjcf.validation import refuse_problems
+from xbot2_fast.mjcf.validation import check_root, content_problems, refuse, structure_problems
 from xbot2_fast.mjcf.xml_input import Element, parse_xml
 
 logger = logging.getLogger(__name__)
 
 Gain = actuators.Gain
+ALL_REPAIRS = tuple(REPAIRS)
 
 
 class MjcfGenerator:
@@ -47,6 +50,8 @@ class MjcfGenerator:
         auto_actuators: "position", "intvelocity" or "motor": an actuator for every joint that has none.
         kp, kd: gains of the automatic actuators [Nm/rad, Nm s/rad]: a number, or joint name or regular expression ->
             number.
+        repairs: which repairs to do, out of "effort", "limits", "joints", "roots", "inertia" and "mass"; default all.
+            What would need another one is refused.
         lenient: custom tags and q_init joints that match nothing are reported instead of refused.
     Attributes:
         q_init: joint name -> initial position [rad or m]; complete after `generate_mjcf_string`.
@@ -71,6 +76,7 @@ class MjcfGenerator:
         kp: Gain = 100.0,
         kd: Gain = 5.0,
         lenient: bool = False,
+        repairs: Collection[str] | None = None,
     ):
         _check_choice("missing_assets", missing_assets, ("error", "skip"))
         _check_choice("auto_actuators", auto_actuators, (None, *actuators.LAWS))
@@ -87,18 +93,40 @@ class MjcfGenerator:
         self._auto_actuators, self._kp, self._kd = auto_actuators, kp, kd
         self._lenient = lenient
         robot = parse_xml(urdf_str, f"URDF {urdf_path or name}")
-        refuse_problems(robot)
-        self._output = OutputFolder(Path(output_dir) if output_dir is not None else Path(f"/tmp/{name}_mujoco"), name)
         base = Path(urdf_path).absolute().parent if urdf_path is not None else None
-        resolve_assets(
-            robot, FileFinder(packages, base), self._output, self.report,
-            link_assets=self._link_assets, skip_missing=self._skip_missing,
-        )  # fmt: skip
+        block, files = self._checked(robot, base, packages, ALL_REPAIRS if repairs is None else repairs)
+        self._output = OutputFolder(Path(output_dir) if output_dir is not None else Path(f"/tmp/{name}_mujoco"), name)
+        store_assets(files, self._output, self.report, link_assets=self._link_assets)
         self._output.write(f"{name}.urdf", _text(_with_mujoco_block(robot)))
         self._tree = urdf_to_mjcf(robot, name)
-        self._roots = [body.get("name") for body in self._tree.find("worldbody")]
-        self._output.write(f"{name}.orig.xml", _text(_relocated(self._tree, ".")))
+        self._roots = [body.get("name") for body in self._tree.iterfind("worldbody/body")]
         self._merger = Merger(self._tree)
+        self._merge(block, base)
+        self._output.write(f"{name}.orig.xml", _text(_relocated(self._tree, ".")))
+
+    def _checked(
+        self,
+        robot: Element,
+        base: Path | None,
+        packages: Mapping[str, str | Path] | None,
+        repairs: Collection[str],
+    ) -> tuple[Element, dict[Element, Path]]:
+        """Mend the URDF and find its files, or refuse it with all its problems; also takes its `<mujoco>` block."""
+        for name in repairs:
+            _check_choice("repairs", name, ALL_REPAIRS)
+        check_root(robot)
+        block, folders = take_block(robot, self.report)
+        finder = FileFinder(
+            packages, base, folders.get("meshdir", folders.get("assetdir", "")), folders.get("strippath") == "true"
+        )
+        problems = structure_problems(robot)
+        if not problems:
+            problems = content_problems(robot)
+            if not problems:
+                problems = repair(robot, self.report, repairs, floating_base=self._floating_base)
+        files, missing = resolve_assets(robot, finder, self.report, skip_missing=self._skip_missing)
+        refuse(robot, [*problems, *missing])
+        return block, files
 
     @property
     def output_dir(self) -> Path:
@@ -112,7 +140,9 @@ class MjcfGenerator:
         and extended, attributes included; everything else is appended. Directories, includes and units of a file hold
         for that file only.
         """
-        fragment, folder = load_fragment(xml)
+        self._merge(*load_fragment(xml))
+
+    def _merge(self, fragment: Element, folder: Path | None) -> None:
         make_independent(
             fragment, folder, self._output, self.report, link_assets=self._link_assets, skip_missing=self._skip_missing
         )
@@ -128,10 +158,13 @@ class MjcfGenerator:
         pairs, poses = srdf.read_srdf(source)
         self.poses.update(poses)
         bodies = {body.get("name") for body in self._tree.iterfind("worldbody//body")}
+        bodies.add("world")
         contact = etree.Element("contact")
         for pair in pairs:
             if not bodies.issuperset(pair):
                 self.report.add("dropped", "", f"SRDF: disable_collisions of {pair[0]} and {pair[1]}: no such link")
+            elif pair[0] == pair[1]:
+                continue
             else:
                 contact.append(etree.Element("exclude", body1=pair[0], body2=pair[1]))
         fragment = etree.Element("mujoco")
@@ -169,7 +202,20 @@ class MjcfGenerator:
         model = _compiled(self.generate_mjcf_string())
         data = mujoco.MjData(model)
         apply_q_init(model, data, self.q_init)
+        self._report_contacts(model, data)
         return model, data
+
+    def _report_contacts(self, model: mujoco.MjModel, data: mujoco.MjData) -> None:
+        """Note each pair of bodies that touch at q_init; `data` keeps its state."""
+        probe = mujoco.MjData(model)
+        probe.qpos[:] = data.qpos
+        mujoco.mj_fwdPosition(model, probe)
+        bodies = np.sort(model.geom_bodyid[probe.contact.geom], axis=1)
+        for first, second in np.unique(bodies, axis=0):
+            names = model.body(int(first)).name, model.body(int(second)).name
+            note = Note(names[1], "contact", f"touches {names[0]!r} at q_init")
+            if note not in self.report.notes:
+                self.report.notes.append(note)
 
     def _finalize_xml(self) -> None:
         """Carry out and remove the custom tags, complete q_init and check its joints."""

@@ -32,6 +32,15 @@ class KinematicTree:
             yield link
             waiting.extend(child_of(joint) for joint in reversed(self.below.get(link, ())))
 
+    def is_static(self, link: str) -> bool:
+        """Whether only fixed joints lie between a link and its root."""
+        while link in self.above:
+            joint = self.above[link]
+            if joint.get("type") != "fixed":
+                return False
+            link = parent_of(joint)
+        return True
+
 
 def parent_of(joint: Element) -> str:
     """Name of a joint's parent link, "" when it names none."""

@@ -77,7 +77,8 @@ class Merger:
                     self._split_off_known_bodies(element, work)
                 else:
                     _merge_attributes(same, element)
-                    work.append((same, element))
+                    if len(element):
+                        work.append((same, element))
 
     def _split_off_known_bodies(self, added: Element, work: list) -> None:
         """Bodies inside a newly added element: known ones extend the existing body, new ones become known."""
@@ -114,8 +115,10 @@ class Merger:
 
 def _merge_attributes(target: Element, source: Element) -> None:
     """The source's attributes win; a new orientation or inertia replaces one in another notation."""
+    given = source.items()
     for group in (_ORIENTATION, _INERTIA):
-        given = group.intersection(source.keys())
-        for old in group.difference(given).intersection(target.keys()) if given else ():
+        names = [name for name, _ in given if name in group]
+        for old in group.difference(names).intersection(target.keys()) if names else ():
             del target.attrib[old]
-    target.attrib.update(source.attrib)
+    for name, value in given:
+        target.set(name, value)

@@ -39,24 +39,25 @@ class OutputFolder:
         path.write_text(text, encoding="utf-8")
         return path
 
-    def add_asset(self, source: Path, *, link: bool, content: str | None = None) -> str:
+    def add_asset(self, source: Path, *, link: bool, content: str | None = None, name: str | None = None) -> str:
         """Put a file under assets/, once per content; returns its name relative to the folder.
 
         Args:
             source: an existing file.
             link: a symbolic link to the source instead of a copy.
-            content: its content hash when the caller knows it.
+            content: what identifies its content, when the caller knows it; default: its hash.
+            name: the name that follows its number; default: the source's own.
         """
         content = content or content_hash(source)
         if content not in self._assets:
-            name = f"{ASSETS}/{len(self._assets)}_{source.name}"
-            path = self._claim(name)
+            stored = f"{ASSETS}/{len(self._assets)}_{name or source.name}"
+            path = self._claim(stored)
             path.parent.mkdir(exist_ok=True)
             if link:
                 path.symlink_to(source.absolute())
             else:
                 shutil.copyfile(source, path)
-            self._assets[content] = name
+            self._assets[content] = stored
         return self._assets[content]
 
     def _claim(self, name: str) -> Path:

@@ -20,11 +20,20 @@ class FileFinder:
     Args:
         packages: package name -> its folder.
         base: folder that relative names start from; None for the current working directory.
+        mesh_folder: looked at first for relative names; itself relative to `base`.
+        strip_path: relative names lose their folders (MuJoCo's `strippath`).
     """
 
-    def __init__(self, packages: Mapping[str, str | Path] | None = None, base: Path | None = None):
+    def __init__(
+        self,
+        packages: Mapping[str, str | Path] | None = None,
+        base: Path | None = None,
+        mesh_folder: str = "",
+        strip_path: bool = False,
+    ):
         self._explicit = {name: Path(folder).expanduser() for name, folder in (packages or {}).items()}
         self._base = base
+        self._mesh_folder, self._strip_path = mesh_folder, strip_path
         self._known: dict[str, Path | None] = {}
 
     def find(self, name: str) -> Path:
@@ -35,7 +44,7 @@ class FileFinder:
         """
         scheme, separator, rest = name.partition("://")
         if not separator:
-            return self._existing((self._base or Path.cwd()) / name.removeprefix("file:"))
+            return self._relative(name.removeprefix("file:"))
         match scheme:
             case "file":
                 return self._existing(Path("/" + rest.removeprefix("localhost").lstrip("/")))
@@ -43,6 +52,13 @@ class FileFinder:
                 package, _, path = rest.lstrip("/").partition("/")
                 return self._existing(self._package(unquote(package), scheme) / path)
         raise ModelError(f"{name}: unknown scheme {scheme!r}; expected package, model or file, or a plain path")
+
+    def _relative(self, name: str) -> Path:
+        base = self._base or Path.cwd()
+        if self._strip_path:
+            name = Path(name).name
+        below = self._existing(base / self._mesh_folder / name)
+        return below if below.exists() or not self._mesh_folder else self._existing(base / name)
 
     @staticmethod
     def _existing(path: Path) -> Path:

@@ -34,7 +34,10 @@ def urdf_to_mjcf(robot: Element, name: str) -> Element:
     names: set[str] = set()
     for link in tree.depth_first():
         joint = tree.above.get(link)
-        free = joint is not None and joint.get("type") == "floating" and is_static(parent_of(joint), tree)
+        if joint is None and link == "world":  # ROS's way to say that the robot is fixed to the world
+            bodies[link] = _geoms(tree.links[link], worldbody, assets, names)
+            continue
+        free = joint is not None and joint.get("type") == "floating" and tree.is_static(parent_of(joint))
         parent = worldbody if joint is None or free else bodies[parent_of(joint)]
         bodies[link] = _body(tree.links[link], joint, parent, assets, names)
         if free:
@@ -50,13 +53,17 @@ def _body(link: Element, joint: Element | None, parent: Element, assets: "_Asset
     _inertial(link, body)
     if joint is not None:
         _joints(joint, body)
+    return _geoms(link, body, assets, geom_names)
+
+
+def _geoms(link: Element, body: Element, assets: "_Assets", geom_names: set[str]) -> Element:
     for visual in link.findall("visual"):
         _geom(visual, body, assets, geom_names)
-    massless = link.find("inertial") is None  # URDF knows no density: without an inertial a link weighs nothing
+    density = link.get("density", "0")  # URDF knows none: without an inertial a link weighs nothing
     for collision in link.findall("collision"):
         geom = _geom(collision, body, assets, geom_names)
-        if massless:
-            geom.set("density", "0")
+        if link.find("inertial") is None:
+            geom.set("density", density)
     return body
 
 
@@ -167,16 +174,6 @@ def _planar(name: str, axis: str, body: Element) -> None:
     etree.SubElement(body, "joint", name=f"{name}_TX", type="slide", axis=write_numbers(first))
     etree.SubElement(body, "joint", name=f"{name}_TY", type="slide", axis=write_numbers(second))
     etree.SubElement(body, "joint", name=f"{name}_RZ", axis=axis)
-
-
-def is_static(link: str, tree: KinematicTree) -> bool:
-    """Whether only fixed joints lie between a link and its root."""
-    while link in tree.above:
-        joint = tree.above[link]
-        if joint.get("type") != "fixed":
-            return False
-        link = parent_of(joint)
-    return True
 
 
 def _place(body: Element, parent: Element) -> None:
