@@ -10,6 +10,7 @@ from xbot2_fast.mjcf.xml_input import Element
 Problem = tuple[str, str]  # link ("" for the whole robot), text
 
 JOINT_TYPES = ("revolute", "continuous", "prismatic", "fixed", "floating", "planar", "spherical")
+DEEPEST = 496  # bodies inside each other; MuJoCo's XML reader stops at 500 elements
 _MOVES_ALONG_AXIS = ("revolute", "continuous", "prismatic", "planar")
 # Shape -> attribute -> how many numbers.
 _SHAPES: dict[str, dict[str, int]] = {
@@ -54,7 +55,7 @@ def structure_problems(robot: Element) -> list[Problem]:
         problems.append(
             ("world", "link 'world' is not the root; MuJoCo keeps that name for the world: rename the link")
         )
-    return problems or list(_cycles(robot, above))
+    return problems or list(_cycles(robot, above)) or list(_too_deep(robot, above))
 
 
 def content_problems(robot: Element) -> list[Problem]:
@@ -108,6 +109,22 @@ def _cycles(robot: Element, above: dict[str, list[Element]]) -> Iterator[Problem
             cycle = path[path.index(link) :]
             yield min(cycle), f"links form a cycle: {' <- '.join([*cycle, link])}"
         done.update(path)
+
+
+def _too_deep(robot: Element, above: dict[str, list[Element]]) -> Iterator[Problem]:
+    depths: dict[str, int] = {}
+    for link in (link.get("name") for link in robot.findall("link")):
+        path = []
+        while link in above and link not in depths:
+            path.append(link)
+            link = parent_of(above[link][0])
+        depth = depths.setdefault(link, 1)
+        for name in reversed(path):
+            depth += 1
+            depths[name] = depth
+    deepest = max(depths, key=depths.__getitem__, default="")
+    if depths and depths[deepest] > DEEPEST:
+        yield deepest, f"link {deepest!r} is nested {depths[deepest]} deep; MuJoCo reads {DEEPEST} at most"
 
 
 def _placeholders(robot: Element) -> Iterator[Problem]:

@@ -1,0 +1,342 @@
+"""Meshes: every format is read, degenerate ones are stood in for, and equal input gives equal bytes."""
+
+import hashlib
+import os
+import subprocess
+import sys
+
+import mujoco
+import numpy as np
+import pytest
+import trimesh
+
+from tests.mjcf.urdfs import INERTIAL, generate, joint, link, robot
+from xbot2_fast.mjcf import ModelError, mesh_conversion, mesh_files
+from xbot2_fast.mjcf.mesh_files import MeshError, read_mesh, write_stl
+from xbot2_fast.mjcf.mesh_jobs import Job, run_jobs
+from xbot2_fast.mjcf.output_folder import content_hash
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def with_mesh(file, role="visual", attributes="", material="") -> str:
+    mesh = (
+        f'<{role}><origin xyz="0 0 1"/><geometry><mesh filename="{file}" {attributes}/></geometry>{material}</{role}>'
+    )
+    return robot(link("base"), link("tip", INERTIAL + mesh), joint("j", "base", "tip"))
+
+
+def model_and_notes(urdf, folder, **arguments):
+    generator = generate(urdf, folder, **arguments)
+    model, _ = generator.create_mj_model_data()
+    return model, [note.what for note in generator.report.notes]
+
+
+def bounds(model, geom=0):
+    """Bounds of a mesh geom in its body's frame."""
+    data = mujoco.MjData(model)
+    mujoco.mj_kinematics(model, data)
+    mesh = model.geom_dataid[geom]
+    start, count = model.mesh_vertadr[mesh], model.mesh_vertnum[mesh]
+    body = model.geom_bodyid[geom]
+    points = data.geom_xpos[geom] + model.mesh_vert[start : start + count] @ data.geom_xmat[geom].reshape(3, 3).T
+    local = (points - data.xpos[body]) @ data.xmat[body].reshape(3, 3)
+    return local.min(axis=0), local.max(axis=0)
+
+
+BOX = trimesh.creation.box((0.2, 0.4, 0.6))
+
+
+@pytest.mark.parametrize("suffix", ["ply", "off", "glb", "gltf", "obj", "stl", "stl_ascii", "dae"])
+@pytest.mark.parametrize("role", ["visual", "collision"])
+def test_every_format_keeps_its_shape(tmp_path, suffix, role):
+    file = tmp_path / f"box.{suffix.removesuffix('_ascii')}"
+    if suffix == "gltf":
+        for name, content in trimesh.exchange.gltf.export_gltf(trimesh.Scene(BOX)).items():
+            (tmp_path / name).write_bytes(content)
+        file = tmp_path / "model.gltf"
+    else:
+        BOX.export(file, file_type=suffix)
+    model, notes = model_and_notes(with_mesh(file, role), tmp_path)
+    low, high = bounds(model)
+    np.testing.assert_allclose(low, [-0.1, -0.2, 0.7], atol=1e-6)
+    np.testing.assert_allclose(high, [0.1, 0.2, 1.3], atol=1e-6)
+    assert bool(notes) == (suffix not in ("obj", "stl"))
+
+
+COLLADA = """<?xml version="1.0"?>
+<COLLADA xmlns="http://www.collada.org/2005/11/COLLADASchema" version="1.4.1">
+<asset><unit name="centimeter" meter="0.01"/><up_axis>{up}</up_axis></asset>
+<library_effects>{effects}</library_effects>
+<library_materials><material id="m0"><instance_effect url="#e0"/></material>
+<material id="m1"><instance_effect url="#e1"/></material></library_materials>
+<library_geometries><geometry id="g"><mesh>
+<source id="p"><float_array id="pa" count="24">0 0 0 10 0 0 10 20 0 0 20 0 0 0 30 10 0 30 10 20 30 0 20 30</float_array>
+<technique_common><accessor source="#pa" count="8" stride="3"><param name="X" type="float"/><param name="Y" type="float"/>
+<param name="Z" type="float"/></accessor></technique_common></source>
+<vertices id="v"><input semantic="POSITION" source="#p"/></vertices>
+<triangles count="4" material="s0"><input semantic="VERTEX" source="#v" offset="0"/><p>0 2 1 0 3 2 0 1 5 0 5 4</p></triangles>
+<polylist count="4" material="s1"><input semantic="VERTEX" source="#v" offset="0"/><vcount>4 4 4 4</vcount>
+<p>4 5 6 7 1 2 6 5 2 3 7 6 3 0 4 7</p></polylist>
+</mesh></geometry></library_geometries>
+<library_visual_scenes><visual_scene id="s"><node><translate>0 0 {lift}</translate><instance_geometry url="#g">
+<bind_material><technique_common><instance_material symbol="s0" target="#m0"/><instance_material symbol="s1" target="{m1}"/>
+</technique_common></bind_material></instance_geometry></node></visual_scene></library_visual_scenes>
+<scene><instance_visual_scene url="#s"/></scene></COLLADA>"""
+
+
+def collada(up="Z_UP", lift=0, m1="#m1") -> str:
+    effects = "".join(
+        f'<effect id="e{i}"><profile_COMMON><technique sid="t"><phong><diffuse><color>{color} 1</color></diffuse></phong>'
+        "</technique></profile_COMMON></effect>"
+        for i, color in enumerate(["1 0 0", "0 0 1"])
+    )
+    return COLLADA.format(up=up, lift=lift, effects=effects, m1=m1)
+
+
+@pytest.mark.parametrize(
+    ("up", "low", "high"),
+    [
+        ("Z_UP", [0, 0, 0.5], [0.1, 0.2, 0.8]),
+        ("Y_UP", [0, -0.8, 0], [0.1, -0.5, 0.2]),
+        ("X_UP", [-0.2, -0.8, 0], [0, -0.5, 0.1]),
+    ],
+)
+def test_collada_units_up_axis_and_node_transforms(tmp_path, up, low, high):
+    (tmp_path / "m.dae").write_text(collada(up, lift=50))
+    model, _ = model_and_notes(with_mesh("m.dae", "collision"), tmp_path, urdf_path=tmp_path / "r.urdf")
+    found_low, found_high = bounds(model)
+    np.testing.assert_allclose(found_low - [0, 0, 1], low, atol=1e-6)
+    np.testing.assert_allclose(found_high - [0, 0, 1], high, atol=1e-6)
+
+
+def test_collada_materials_become_one_geom_each(tmp_path):
+    (tmp_path / "m.dae").write_text(collada())
+    material = '<material name="green"><color rgba="0 1 0 1"/></material>'
+    model, notes = model_and_notes(with_mesh(tmp_path / "m.dae", material=material), tmp_path)
+    np.testing.assert_allclose(model.geom_rgba, [[1, 0, 0, 1], [0, 0, 1, 1]])
+    assert sorted(model.mesh_facenum) == [4, 8]
+    assert any("2 colours" in note for note in notes)
+
+
+def test_collada_with_broken_materials_still_shows(tmp_path):
+    (tmp_path / "m.dae").write_text(collada(m1="#lost"))
+    model, notes = model_and_notes(with_mesh(tmp_path / "m.dae"), tmp_path)
+    assert model.mesh_facenum.sum() == 12
+    assert any("materials are broken" in note for note in notes)
+
+
+def test_obj_of_several_objects_is_read_whole(tmp_path):
+    low, high = BOX.copy(), BOX.copy()
+    high.apply_translation([0, 0, 2])
+    text, offset = "", 1
+    for name, mesh in (("a", low), ("b", high)):
+        text += f"o {name}\n" + "".join("v {} {} {}\n".format(*v) for v in mesh.vertices)
+        text += "".join("f {} {} {}\n".format(*(face + offset)) for face in mesh.faces)
+        offset += len(mesh.vertices)
+    (tmp_path / "two.obj").write_text(text)
+    model, notes = model_and_notes(with_mesh(tmp_path / "two.obj", "collision"), tmp_path)
+    assert model.nmeshface == 24
+    assert any("several objects" in note for note in notes)
+
+
+# ---- degenerate meshes
+
+QUAD = np.array([[[0, 0, 0], [1, 0, 0], [1, 1, 0]], [[0, 0, 0], [1, 1, 0], [0, 1, 0]]], float)
+SHAPES = {
+    "quad": QUAD,
+    "triangle": QUAD[:1],
+    "line": np.array([[[0, 0, 0], [1, 0, 0], [2, 0, 0]], [[0, 0, 0], [2, 0, 0], [3, 0, 0]]], float),
+    "point": np.zeros((4, 3, 3)),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_flat_collisions_become_their_bounding_box(tmp_path, shape):
+    write_stl(tmp_path / "m.stl", SHAPES[shape])
+    model, notes = model_and_notes(with_mesh(tmp_path / "m.stl", "collision", 'scale="0.1 -0.2 1"'), tmp_path)
+    assert model.geom_type[0] == mujoco.mjtGeom.mjGEOM_BOX
+    extent = np.ptp(SHAPES[shape].reshape(-1, 3), axis=0) * [0.1, 0.2, 1]
+    np.testing.assert_allclose(model.geom_size[0] * 2, np.maximum(extent, 1e-3), atol=1e-9)
+    middle = (SHAPES[shape].max((0, 1)) + SHAPES[shape].min((0, 1))) / 2 * [0.1, -0.2, 1]
+    np.testing.assert_allclose(model.geom_pos[0], middle + [0, 0, 1], atol=1e-9)
+    assert any("bounding box" in note for note in notes)
+
+
+@pytest.mark.parametrize(("shape", "kind"), [("quad", "mesh"), ("triangle", "box"), ("line", "box"), ("point", "box")])
+def test_flat_visuals_still_show(tmp_path, shape, kind):
+    write_stl(tmp_path / "m.stl", SHAPES[shape])
+    model, notes = model_and_notes(with_mesh(tmp_path / "m.stl"), tmp_path)
+    assert model.geom_type[0] == getattr(mujoco.mjtGeom, f"mjGEOM_{kind.upper()}")
+    assert any(("shell" if kind == "mesh" else "bounding box") in note for note in notes)
+
+
+@pytest.mark.parametrize("role", ["visual", "collision"])
+def test_tiny_meshes_are_kept_as_shells(tmp_path, role):
+    BOX.export(tmp_path / "m.stl")
+    model, notes = model_and_notes(with_mesh(tmp_path / "m.stl", role, 'scale="1e-5 1e-5 1e-5"'), tmp_path)
+    assert model.geom_type[0] == mujoco.mjtGeom.mjGEOM_MESH
+    assert any("shell" in note for note in notes)
+
+
+def dense_sphere(tmp_path):
+    sphere = trimesh.creation.icosphere(7)  # 327,680 faces
+    sphere.export(tmp_path / "m.stl")
+    return tmp_path / "m.stl", sphere
+
+
+def test_too_many_faces_are_simplified_for_visuals_and_hulled_for_collisions(tmp_path):
+    file, sphere = dense_sphere(tmp_path)
+    model, notes = model_and_notes(with_mesh(file), tmp_path / "v")
+    assert model.nmeshface <= 200_000
+    assert any(note.startswith("visual mesh m.stl: 327680 faces simplified to ") for note in notes)
+    job = Job(content_hash(file), ".stl", "collision", file)
+    hull, _ = read_mesh(job.folder / run_jobs([job])[job].files[0], ".stl")
+    volume = mesh_conversion._volume(mesh_files.joined(hull))
+    assert volume == pytest.approx(sphere.volume, rel=1e-4)
+
+
+def test_inverted_and_mirrored_meshes(tmp_path):
+    inverted = BOX.copy()
+    inverted.invert()
+    inverted.export(tmp_path / "m.stl")
+    model, _ = model_and_notes(with_mesh(tmp_path / "m.stl", "collision", 'scale="-1 1 1"'), tmp_path)
+    np.testing.assert_allclose(bounds(model)[1], [0.1, 0.2, 1.3], atol=1e-6)
+
+
+# ---- what is no mesh
+
+
+@pytest.mark.parametrize("suffix", [".stl", ".dae", ".obj", ".ply", ".glb", ".off", ".xyzzy"])
+def test_junk_is_refused_with_its_name(tmp_path, suffix):
+    (tmp_path / f"junk{suffix}").write_bytes(bytes(range(256)) * 20)
+    with pytest.raises(ModelError, match=rf"link 'tip': .*junk\{suffix}: it (is|has) n"):
+        generate(with_mesh(tmp_path / f"junk{suffix}"), tmp_path)
+
+
+def test_huge_files_are_refused_unread(tmp_path):
+    with (tmp_path / "huge.stl").open("wb") as file:
+        file.truncate(mesh_files.LARGEST_FILE)  # sparse
+    with pytest.raises(MeshError, match="it has 500 MB; meshes of 500 MB and more are refused"):
+        read_mesh(tmp_path / "huge.stl", ".stl")
+
+
+def test_undefined_corners_are_left_out(tmp_path):
+    broken = np.concatenate([BOX.triangles, np.full((1, 3, 3), np.nan), np.full((1, 3, 3), np.inf)])
+    write_stl(tmp_path / "m.stl", broken)
+    parts, notes = read_mesh(tmp_path / "m.stl", ".stl")
+    assert len(parts[0].corners) == 12
+    assert notes == ["2 triangles with infinite or undefined corners left out"]
+
+
+# ---- files
+
+
+def test_one_file_is_stored_once_for_each_content_and_referred_to_by_scale(tmp_path):
+    for folder in ("a", "b", "c"):
+        (tmp_path / folder).mkdir()
+        (BOX if folder != "c" else trimesh.creation.box((1, 1, 1))).export(tmp_path / folder / "m.stl")
+    shapes = "".join(
+        f'<visual><geometry><mesh filename="{folder}/m.stl" scale="{scale}"/></geometry></visual>'
+        for folder, scale in [
+            ("a", "1 1 1"),
+            ("b", "1 1 1"),
+            ("a", "2 2 2"),
+            ("c", "1 1 1"),
+            ("a", "2.0 2 2"),
+            ("a", "2"),
+        ]
+    )
+    model, _ = model_and_notes(robot(link("a", shapes)), tmp_path, urdf_path=tmp_path / "r.urdf")
+    assert sorted(p.name for p in (tmp_path / "out" / "assets").iterdir()) == ["0_m.stl", "1_m.stl"]
+    assert model.nmesh == 3
+
+
+@pytest.mark.parametrize(
+    "form", ["{0}/m m.stl", "{0}/m%20m.stl", "file://{0}/m%20m.stl", "m m.stl", "model://pkg/m m.stl"]
+)
+def test_ways_to_name_a_file(tmp_path, monkeypatch, form):
+    (tmp_path / "pkg").mkdir()
+    for folder in (tmp_path, tmp_path / "pkg"):
+        BOX.export(folder / "m m.stl")
+    monkeypatch.setenv("GAZEBO_MODEL_PATH", str(tmp_path))
+    urdf = with_mesh(form.format(tmp_path)).replace('filename="', "filename='").replace('.stl"', ".stl'")
+    assert model_and_notes(urdf, tmp_path, urdf_path=tmp_path / "r.urdf")[0].nmesh == 1
+
+
+def test_plugin_files_are_nobodys_asset(tmp_path):
+    gazebo = '<gazebo><plugin name="p" filename="libplugin.so"><mesh filename="x.stl"/></plugin></gazebo>'
+    urdf = robot(link("a"), gazebo)
+    model_and_notes(urdf, tmp_path)
+    assert not (tmp_path / "out" / "assets").exists()
+    assert 'filename="libplugin.so"' in (tmp_path / "out" / "r.urdf").read_text()
+
+
+def test_textures_become_materials(tmp_path):
+    from PIL import Image
+
+    for suffix in ("png", "jpg"):
+        Image.new("RGB", (4, 4), (255, 0, 0)).save(tmp_path / f"red.{suffix}")
+        material = f'<material name="t"><texture filename="red.{suffix}"/></material>'
+        shape = f'<visual><geometry><box size="1 1 1"/></geometry>{material}</visual>'
+        model, _ = model_and_notes(robot(link("a", shape)), tmp_path / suffix, urdf_path=tmp_path / "r.urdf")
+        assert (model.ntex, model.nmat) == (1, 1)
+        assert model.geom_matid[0] == 0
+
+
+# ---- determinism
+
+
+def tree_hash(folder) -> dict[str, str]:
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def test_equal_input_gives_equal_bytes_whatever_the_hash_seed(tmp_path):
+    (tmp_path / "m.dae").write_text(collada())
+    BOX.export(tmp_path / "b.ply")
+    shapes = "".join(f'<visual><geometry><mesh filename="{f}"/></geometry></visual>' for f in ("m.dae", "b.ply"))
+    (tmp_path / "r.urdf").write_text(robot(link("a", shapes)))
+    code = (
+        "import sys; from xbot2_fast.mjcf import MjcfGenerator; "
+        "g = MjcfGenerator('r', open('r.urdf').read(), 'out', urdf_path='r.urdf'); g.generate_mjcf_string(); "
+        "open('report.json', 'w').write(g.report.to_json())"
+    )
+    results = []
+    for seed in ("1", "2"):
+        environment = {**os.environ, "PYTHONHASHSEED": seed, "XDG_CACHE_HOME": str(tmp_path / f"cache{seed}")}
+        subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, check=True)
+        results.append((tree_hash(tmp_path / "out"), (tmp_path / "report.json").read_text()))
+    assert results[0] == results[1]
+
+
+def test_any_number_of_workers_gives_the_same_bytes(tmp_path, monkeypatch):
+    jobs = []
+    for k in range(5):
+        file = tmp_path / f"m{k}.ply"
+        trimesh.creation.box((1, 1, 1 + k)).export(file)
+        jobs.append(Job(content_hash(file), ".ply", "visual", file))
+    (tmp_path / "junk.ply").write_bytes(b"junk")
+    jobs.append(Job("junk", ".ply", "visual", tmp_path / "junk.ply"))
+    caches = []
+    for workers in (0, 1, 3):
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / f"c{workers}"))
+        results = run_jobs(jobs, workers)
+        assert isinstance(results[jobs[-1]], MeshError)
+        assert all(results[job].files == ["0.stl"] for job in jobs[:-1])
+        caches.append(tree_hash(tmp_path / f"c{workers}"))
+    assert caches[0] == caches[1] == caches[2]
+
+
+def test_a_second_run_converts_nothing(tmp_path, monkeypatch):
+    BOX.export(tmp_path / "b.ply")
+    model_and_notes(with_mesh(tmp_path / "b.ply"), tmp_path)
+
+    def never(*arguments):
+        raise AssertionError("converted again")
+
+    monkeypatch.setattr("xbot2_fast.mjcf.mesh_jobs.convert_mesh", never)
+    model_and_notes(with_mesh(tmp_path / "b.ply"), tmp_path)
