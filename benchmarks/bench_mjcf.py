@@ -1,6 +1,7 @@
 """MjcfGenerator: conversion of the demo robot and of Centauro, and merges of large worlds.
 
-Times are processor time of this process, which other work on the machine does not touch; each gate is twice the promise.
+Times are processor time of this process, which other work on the machine hardly touches; each gate is twice the
+promise.
 """
 
 from statistics import median

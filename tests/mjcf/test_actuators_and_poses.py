@@ -1,4 +1,5 @@
 """Automatic actuators, SRDF, poses and the floating base."""
+# ruff: noqa: E501  (XML in one piece)
 
 import mujoco
 import numpy as np

@@ -1,4 +1,5 @@
 """The custom tags: reference, setattribute, q_init."""
+# ruff: noqa: E501  (XML in one piece)
 
 import mujoco
 import pytest

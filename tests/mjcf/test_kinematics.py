@@ -1,6 +1,7 @@
 """Random URDF trees: frames agree with an independent reader, and with MuJoCo's own importer."""
 
 import io
+import math
 
 import mujoco
 import numpy as np
@@ -14,7 +15,8 @@ from xbot2_fast.mjcf import MjcfGenerator
 
 _NUMBER = st.floats(-2, 2, allow_nan=False, width=32)
 _VECTOR = st.tuples(_NUMBER, _NUMBER, _NUMBER)
-_AXIS = _VECTOR.filter(lambda v: sum(x * x for x in v) > 1e-2)
+# Of unit length, as URDF asks: the other reader moves prismatic joints by a multiple of longer ones.
+_AXIS = _VECTOR.filter(lambda v: sum(x * x for x in v) > 1e-2).map(lambda v: tuple(x / math.hypot(*v) for x in v))
 _KIND = st.sampled_from(["revolute", "continuous", "prismatic", "fixed"])
 
 

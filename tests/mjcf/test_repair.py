@@ -1,4 +1,5 @@
 """What a URDF gets wrong: refused with all problems at once, or mended and reported."""
+# ruff: noqa: E501  (XML in one piece)
 
 import mujoco
 import numpy as np

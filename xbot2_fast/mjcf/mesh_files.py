@@ -2,6 +2,7 @@
 
 import io
 import re
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +28,7 @@ class Part:
     """Triangles of one colour.
 
     Attributes:
-        corners: corner points in metres, z up, shape (faces, 3, 3).
+        corners: corner points in metres, shape (faces, 3, 3).
         color: red, green, blue, alpha in 0..1; None when the file gives none.
     """
 
@@ -49,7 +50,9 @@ def read_mesh(path: Path, suffix: str) -> tuple[list[Part], list[str]]:
         raise MeshError(f"it has {size / 1e6:.0f} MB; meshes of {LARGEST_FILE / 1e6:.0f} MB and more are refused")
     notes: list[str] = []
     try:
-        parts = _read_collada(path, notes) if suffix == ".dae" else _read_stl_or_other(path, suffix)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # pycollada's use of NumPy is nobody's concern here
+            parts = _read_collada(path, notes) if suffix == ".dae" else _read_stl_or_other(path, suffix)
     except MeshError:
         raise
     except Exception as error:  # whatever a parser makes of junk
@@ -138,26 +141,23 @@ def _collada_parts(path: Path, text: bytes, notes: list[str]) -> list[Part]:
                 _once(notes, f"{type(primitive).__name__} left out: only surfaces are shown")
                 continue
             corners = np.asarray(triangles.vertex, np.float64)[np.asarray(triangles.vertex_index)]
-            corners = _upright(corners, document.assetInfo, notes)
+            corners = _in_metres(corners, document.assetInfo, notes)
             parts.append(Part(corners, _collada_color(primitive.material, path, notes)))
     return parts
 
 
-def _upright(corners: NDArray, info, notes: list[str]) -> NDArray:
-    """Metres and z up, as the file's asset element says what its numbers are."""
+def _in_metres(corners: NDArray, info, notes: list[str]) -> NDArray:
+    """Metres, as the file's asset element says what its numbers are.
+
+    Its up-axis is not applied: URDF frames are z up, RViz ignores it, and exporters write Y_UP over coordinates that
+    are z up (Go1's trunk and the links of Borinot and HexTilt lie on their side when it is applied).
+    """
     unit = float(info.unitmeter or 1.0)
     if unit != 1.0:
-        corners = corners * unit
         _once(notes, f"unit of {unit:g} m applied")
-    x, y, z = corners[..., 0], corners[..., 1], corners[..., 2]
-    match info.upaxis:
-        case "Y_UP":
-            _once(notes, "y-up turned to z-up")
-            return np.stack([x, -z, y], axis=-1)
-        case "X_UP":
-            _once(notes, "x-up turned to z-up")
-            return np.stack([-y, -z, x], axis=-1)
-    return corners
+    if info.upaxis not in (None, "Z_UP"):
+        _once(notes, f"its up-axis {info.upaxis} was not applied, as in RViz")
+    return corners * unit
 
 
 def _once(notes: list[str], note: str) -> None:
