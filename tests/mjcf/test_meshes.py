@@ -162,7 +162,7 @@ def test_flat_collisions_become_their_bounding_box(tmp_path, shape):
     extent = np.ptp(SHAPES[shape].reshape(-1, 3), axis=0) * [0.1, 0.2, 1]
     np.testing.assert_allclose(model.geom_size[0] * 2, np.maximum(extent, 1e-3), atol=1e-9)
     middle = (SHAPES[shape].max((0, 1)) + SHAPES[shape].min((0, 1))) / 2 * [0.1, -0.2, 1]
-    np.testing.assert_allclose(model.geom_pos[0], middle + [0, 0, 1], atol=1e-9)
+    np.testing.assert_allclose(model.geom_pos[0] - [0, 0, 1], middle, atol=1e-9)
     assert any("bounding box" in note for note in notes)
 
 
