@@ -62,7 +62,7 @@ def test_random_and_mutated_datagrams_change_nothing(make_sim, tmp_path, caplog,
             if _sound(data, 4):
                 continue
             peer.send(sim.bridge.server, data)
-            sim.bridge.receive_stage.eager = True  # looked at in each step, not every 5 ms
+            sim.bridge.receive_stage.eager = True  # looked at in each step, not every 8 ms
             loop.step()
             if i % 50 == 0:
                 peer.socket.setblocking(False)

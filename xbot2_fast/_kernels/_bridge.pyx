@@ -4,7 +4,7 @@ from xbot2_fast._kernels._delay cimport DelayRing, Ring, ring_clear, ring_due, r
 from xbot2_fast._kernels._imu cimport Imus, Sensors, imu_gather
 from xbot2_fast._kernels._loop cimport AGAIN, ATTEND, DONE, Clock, Stage, monotonic_ns
 from xbot2_fast._kernels._noise cimport Noise, VelocityNoiseKernel, noise_add
-from xbot2_fast._kernels._port cimport Port, PortState, port_commit, port_take
+from xbot2_fast._kernels._port cimport Port, PortState, port_commit, port_finite, port_take
 
 cdef extern from *:
     """
@@ -27,7 +27,7 @@ cdef extern from *:
     int xb_waiting(int fd) noexcept nogil
     int xb_nap(long ns) noexcept nogil
 
-cdef long long POLL_NS = 5_000_000    # wall time between two looks at the socket while nobody sends commands over it
+cdef long long POLL_NS = 8_000_000    # wall time between two looks at the socket while nobody sends commands over it
 cdef long long SLICE_NS = 10_000_000  # a lockstep wait lets Python look after this time
 cdef long long SPIN_NS = 50_000       # a lockstep wait begins without sleeping, as most answers come soon
 cdef long NAP_NS = 20_000
@@ -118,7 +118,7 @@ cdef class ReceiveStage(Stage):
 
     @property
     def eager(self):
-        """Whether the socket is looked at in each step, as JSON controllers need it, or every 5 ms of wall time."""
+        """Whether the socket is looked at in each step, as JSON controllers need it, or every 8 ms of wall time."""
         return bool(self.receive.eager)
 
     @eager.setter
@@ -238,7 +238,7 @@ cdef struct Send:
     long long every, counter
     int attend               # JSON controllers are there
     int closed
-    int finite               # the last state was
+    int finite               # the last state for JSON controllers was
 
 
 cdef void _gather_and_commit(Send* s, double time) noexcept nogil:
@@ -246,7 +246,9 @@ cdef void _gather_and_commit(Send* s, double time) noexcept nogil:
     drives_gather(s.drives, joints)
     noise_add(s.noise, joints + s.drives.n)
     imu_gather(s.imus, joints + 8 * s.drives.n)
-    s.finite = port_commit(s.port, time)
+    port_commit(s.port, time)
+    if s.attend:
+        s.finite = port_finite(s.port)
 
 
 cdef int _send(void* context, Clock* clock) noexcept nogil:
@@ -256,7 +258,7 @@ cdef int _send(void* context, Clock* clock) noexcept nogil:
         return DONE
     s.counter = 0
     _gather_and_commit(s, clock.time)
-    return ATTEND if s.attend or not s.finite else DONE
+    return ATTEND if s.attend else DONE
 
 
 cdef class SendStage(Stage):
@@ -294,5 +296,5 @@ cdef class SendStage(Stage):
 
     @property
     def finite(self):
-        """Whether every number of the last state was finite."""
+        """Whether every number of the last state was finite; kept up only while `attend` is set."""
         return bool(self.send.finite)

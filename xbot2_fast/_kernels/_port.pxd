@@ -34,8 +34,11 @@ cdef struct PortState:
 # `time` is the simulation time [s].
 cdef int port_take(PortState* p, long long now, double time) noexcept nogil
 
-# Publish the state, stamped with this simulation time [s]. 0 where a number of it is not finite.
-cdef int port_commit(PortState* p, double time) noexcept nogil
+# Publish the state, stamped with this simulation time [s].
+cdef void port_commit(PortState* p, double time) noexcept nogil
+
+# Whether every number of the state is finite.
+cdef int port_finite(const PortState* p) noexcept nogil
 
 
 cdef class Port:

@@ -99,7 +99,7 @@ cdef void _deliver(PortState* p, word stamp, long long now) noexcept nogil:
     p.fresh = 1
 
 
-cdef int port_commit(PortState* p, double time) noexcept nogil:
+cdef void port_commit(PortState* p, double time) noexcept nogil:
     p.state[0] = time
     p.states += 1
     p.published_before = p.published
@@ -109,6 +109,9 @@ cdef int port_commit(PortState* p, double time) noexcept nogil:
         xb_put(p.state_out, p.state, p.state_words)
         p.state_seq += 2
         xb_store(&p.shared[STATE_SEQ], p.state_seq)
+
+
+cdef int port_finite(const PortState* p) noexcept nogil:
     return _all_finite(p.state, p.state_words)
 
 
@@ -199,7 +202,8 @@ cdef class Port:
 
     def commit(self, double time):
         """Publish the state array, stamped with this simulation time [s]; False when a number of it is not finite."""
-        return bool(port_commit(&self.p, time))
+        port_commit(&self.p, time)
+        return bool(port_finite(&self.p))
 
     @property
     def fresh(self):

@@ -173,6 +173,7 @@ class MjXbot2Bridge:
     def send_state(self) -> None:
         """Publish the state of the data, stamped with its time. Behind mj_step."""
         self.server._check_open()
+        self._follow_clients()
         self.send_stage.now(self._data.time)
         self.on_send()
 
