@@ -1,0 +1,152 @@
+"""The terrain scan against the loop over mujoco.mj_ray that it replaces, and what it costs a running simulator.
+
+Gates are half of the promised speed-ups, 0.03 beyond a ratio near 1, and twice a time.
+"""
+
+import math
+
+import mujoco
+import numpy as np
+import pytest
+from xbot2_fast._kernels._chain import BodyChain
+from xbot2_fast._kernels._scan_index import ScanIndex
+
+from benchmarks import terrains
+from benchmarks.interleave import compare, report
+from tests.reference import terrain_scan as reference
+from xbot2_fast.overlays import add_height_spheres
+from xbot2_fast.simulator_wrapper import SimulatorWrapper
+from xbot2_fast.terrain_scan import TerrainScanner
+
+GROUPS = np.array([0, 0, 1, 1, 1, 1], np.uint8)
+
+# terrain -> (model, promised speed-up of the compiled scan, rounds)
+TERRAINS = {
+    "plane": (terrains.plane, 60, 60),
+    "1 box": (lambda: terrains.boxes(1), 60, 60),
+    "900 boxes": (lambda: terrains.boxes(900), 350, 20),
+    "4,900 boxes": (lambda: terrains.boxes(4900), 1600, 12),
+    "20,000 boxes": (lambda: terrains.boxes(20_000), 6000, 8),
+    "height field 256": (lambda: terrains.height_field(256), 35, 40),
+    "height field 1024": (lambda: terrains.height_field(1024), 35, 40),
+    "mesh of 100,000 faces": (terrains.mesh, 18, 40),
+}
+
+
+def _ray_loop(model, data, scan):
+    """The existing scanner's loop, its arrays made once."""
+    points = np.stack([scan.x, scan.y, np.full(scan.x.shape, scan.ray_start_height)], -1).reshape(-1, 3)
+    down, geom, distances = np.array([0.0, 0.0, -1.0]), np.zeros(1, np.int32), np.empty(len(points))
+
+    def loop():
+        mujoco.mj_kinematics(model, data)
+        for k, point in enumerate(points):
+            distances[k] = mujoco.mj_ray(model, data, point, down, GROUPS, 1, -1, geom)
+
+    return loop
+
+
+def _checked(model):
+    """A scanner, its data and a scan, which the slow version confirms."""
+    data, scanner = mujoco.MjData(model), TerrainScanner(model, "base")
+    scan = scanner.scan(data)
+    expected = reference.scan(model, data, "base", (17, 11), (0.1, 0.1), 2.0, 5.0, (0, 1))
+    np.testing.assert_array_equal(scan.heights.view(np.int64), expected[2].view(np.int64))
+    np.testing.assert_array_equal(scan.geom_ids, expected[3])
+    return scanner, data, scan
+
+
+def _hundred(call):
+    def calls():
+        for _ in range(100):
+            call()
+
+    return calls
+
+
+@pytest.mark.parametrize("terrain", TERRAINS)
+def test_scan_against_the_python_loop(benchmark, terrain):
+    make, promised, rounds = TERRAINS[terrain]
+    model = make()
+    scanner, data, scan = _checked(model)
+    loop = _ray_loop(model, data, scan)
+    bound = compare(loop, _hundred(scanner._scan.scan), rounds)
+    public = compare(loop, _hundred(lambda: scanner.scan(data)), rounds)
+    benchmark.extra_info["compiled"], benchmark.extra_info["public"] = 100 * bound.speedup, 100 * public.speedup
+    print(f"\n{terrain}: compiled {100 * bound.speedup:.0f}x, public {100 * public.speedup:.0f}x")
+    report(benchmark, scanner._scan.scan, bound)
+    assert 100 * bound.speedup > promised / 2
+    assert 100 * public.speedup > promised / 4
+
+
+def test_500_free_bodies_against_compiled_mj_ray(benchmark):
+    model = terrains.free_bodies(500)
+    scanner, data, scan = _checked(model)
+    every_ray = TerrainScanner(model, "base", method="mj_ray")
+    np.testing.assert_array_equal(every_ray.scan(data).heights, scan.heights)
+    bound = compare(every_ray._scan.scan, _hundred(scanner._scan.scan), 30)
+    report(benchmark, scanner._scan.scan, bound)
+    benchmark.extra_info["speedup"] = 100 * bound.speedup
+    assert 100 * bound.speedup > 150
+
+
+def test_the_size_of_the_terrain_does_not_matter(benchmark):
+    small, large = (_checked(terrains.boxes(n))[0] for n in (100, 20_000))
+    ratio = compare(_hundred(small._scan.scan), _hundred(large._scan.scan), 60)
+    report(benchmark, large._scan.scan, ratio)
+    assert ratio.ratio < 1.2 + 0.1
+
+
+def test_pose_refresh_against_mj_kinematics(benchmark):
+    model = terrains.boxes(4900)
+    data = mujoco.MjData(model)
+    chain = BodyChain(model, data, [model.body("base").id])
+    mujoco.mj_kinematics(model, data)
+    chain.refresh()
+    np.testing.assert_array_equal(chain.poses[1, :3], data.body("base").xpos)
+    ratio = compare(lambda: mujoco.mj_kinematics(model, data), chain.refresh, 40, calls=20)
+    report(benchmark, chain.refresh, ratio)
+    assert ratio.speedup > 15
+
+
+def test_building_the_index_of_20_000_geoms(benchmark):
+    model = terrains.boxes(20_000)
+    data = mujoco.MjData(model)
+    mujoco.mj_kinematics(model, data)
+    masked, groups = np.zeros(model.ngeom, np.uint8), GROUPS
+    assert len(ScanIndex(model, data, masked, groups).kinds) == (model.geom_bodyid == 0).sum()
+    benchmark.pedantic(lambda: ScanIndex(model, data, masked, groups), rounds=15, warmup_rounds=1)
+    assert benchmark.stats.stats.min < 2 * 15e-3
+
+
+def test_markers_of_a_full_scan(benchmark):
+    model = terrains.boxes(900)
+    _, _, scan = _checked(model)
+    scene = mujoco.MjvScene(model, maxgeom=1000)
+
+    def draw():
+        scene.ngeom = 0
+        add_height_spheres(scene, scan.x, scan.y, scan.heights)
+
+    draw()
+    assert scene.ngeom == 187
+    benchmark.pedantic(draw, rounds=300, iterations=5)
+    assert benchmark.stats.stats.min < 2 * 10e-6
+
+
+@pytest.mark.parametrize(("world", "promised"), [("plane", 1.35), ("13,000 geoms", 1.08)])
+def test_a_scan_in_every_step_of_the_simulator(benchmark, tmp_path, world, promised):
+    model = terrains.plane() if world == "plane" else terrains.boxes(13_000)
+    scanner = TerrainScanner(model, "base")
+    bare = mujoco.MjData(model)
+    with SimulatorWrapper(
+        model, viewer=False, target_rtf=math.inf, socket_path=str(tmp_path / "s.sock"),
+        terrain_scanner=scanner, terrain_scan_decimation=1,
+    ) as sim:  # fmt: skip
+        sim.run()
+        mujoco.mj_step(model, bare)
+        np.testing.assert_array_equal(sim.data.qpos, bare.qpos)
+        assert sim.terrain_scan.valid.all()
+        ratio = compare(lambda: mujoco.mj_step(model, bare), sim.run, 60, calls=30)
+        report(benchmark, sim.run, ratio)
+    assert ratio.ratio < promised + 0.03
