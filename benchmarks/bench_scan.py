@@ -4,6 +4,9 @@ Gates are half of the promised speed-ups, 0.03 beyond a ratio near 1, and twice 
 """
 
 import math
+import os
+import platform
+from time import perf_counter_ns
 
 import mujoco
 import numpy as np
@@ -12,7 +15,6 @@ from xbot2_fast._kernels._chain import BodyChain
 from xbot2_fast._kernels._scan_index import ScanIndex
 
 from benchmarks import terrains
-from benchmarks.interleave import compare, report
 from tests.reference import terrain_scan as reference
 from xbot2_fast.overlays import add_height_spheres
 from xbot2_fast.simulator_wrapper import SimulatorWrapper
@@ -56,27 +58,35 @@ def _checked(model):
     return scanner, data, scan
 
 
-def _hundred(call):
-    def calls():
-        for _ in range(100):
-            call()
-
-    return calls
+def _speedup(benchmark, baseline, candidate, rounds, calls=10):
+    """Shortest baseline over shortest candidate call of interleaved short runs: what the machine takes from either by
+    doing something else does not count.
+    """
+    shortest = [math.inf, math.inf]
+    for _ in range(rounds):
+        for k, (call, number) in enumerate(((baseline, 1), (candidate, calls), (candidate, calls))):
+            start = perf_counter_ns()
+            for _ in range(number):
+                call()
+            k = min(k, 1)
+            shortest[k] = min(shortest[k], (perf_counter_ns() - start) / number)
+    speedup = shortest[0] / shortest[1]
+    benchmark.extra_info.update(baseline_us=shortest[0] * 1e-3, ours_us=shortest[1] * 1e-3, speedup=speedup)
+    benchmark.extra_info.update(machine=platform.machine(), cores=os.cpu_count())
+    print(f"\n{benchmark.name}: {shortest[0] * 1e-3:.2f} us / {shortest[1] * 1e-3:.2f} us = {speedup:.2f}")
+    return speedup
 
 
 @pytest.mark.parametrize("terrain", TERRAINS)
-def test_scan_against_the_python_loop(benchmark, terrain):
+@pytest.mark.parametrize("which", ["compiled", "public"])
+def test_scan_against_the_python_loop(benchmark, terrain, which):
     make, promised, rounds = TERRAINS[terrain]
     model = make()
     scanner, data, scan = _checked(model)
-    loop = _ray_loop(model, data, scan)
-    bound = compare(loop, _hundred(scanner._scan.scan), rounds)
-    public = compare(loop, _hundred(lambda: scanner.scan(data)), rounds)
-    benchmark.extra_info["compiled"], benchmark.extra_info["public"] = 100 * bound.speedup, 100 * public.speedup
-    print(f"\n{terrain}: compiled {100 * bound.speedup:.0f}x, public {100 * public.speedup:.0f}x")
-    report(benchmark, scanner._scan.scan, bound)
-    assert 100 * bound.speedup > promised / 2
-    assert 100 * public.speedup > promised / 4
+    call = scanner._scan.scan if which == "compiled" else lambda: scanner.scan(data)
+    speedup = _speedup(benchmark, _ray_loop(model, data, scan), call, rounds)
+    benchmark.pedantic(call, rounds=5)
+    assert speedup > promised / (2 if which == "compiled" else 4)
 
 
 def test_500_free_bodies_against_compiled_mj_ray(benchmark):
@@ -84,17 +94,21 @@ def test_500_free_bodies_against_compiled_mj_ray(benchmark):
     scanner, data, scan = _checked(model)
     every_ray = TerrainScanner(model, "base", method="mj_ray")
     np.testing.assert_array_equal(every_ray.scan(data).heights, scan.heights)
-    bound = compare(every_ray._scan.scan, _hundred(scanner._scan.scan), 30)
-    report(benchmark, scanner._scan.scan, bound)
-    benchmark.extra_info["speedup"] = 100 * bound.speedup
-    assert 100 * bound.speedup > 150
+    speedup = _speedup(benchmark, every_ray._scan.scan, scanner._scan.scan, 60)
+    benchmark.pedantic(scanner._scan.scan, rounds=5)
+    assert speedup > 150
 
 
 def test_the_size_of_the_terrain_does_not_matter(benchmark):
     small, large = (_checked(terrains.boxes(n))[0] for n in (100, 20_000))
-    ratio = compare(_hundred(small._scan.scan), _hundred(large._scan.scan), 60)
-    report(benchmark, large._scan.scan, ratio)
-    assert ratio.ratio < 1.2 + 0.1
+
+    def ten():
+        for _ in range(10):
+            small._scan.scan()
+
+    slowdown = 10 / _speedup(benchmark, ten, large._scan.scan, 300)
+    benchmark.pedantic(large._scan.scan, rounds=5)
+    assert slowdown < 1.2 + 0.1
 
 
 def test_pose_refresh_against_mj_kinematics(benchmark):
@@ -104,9 +118,9 @@ def test_pose_refresh_against_mj_kinematics(benchmark):
     mujoco.mj_kinematics(model, data)
     chain.refresh()
     np.testing.assert_array_equal(chain.poses[1, :3], data.body("base").xpos)
-    ratio = compare(lambda: mujoco.mj_kinematics(model, data), chain.refresh, 40, calls=20)
-    report(benchmark, chain.refresh, ratio)
-    assert ratio.speedup > 15
+    speedup = _speedup(benchmark, lambda: mujoco.mj_kinematics(model, data), chain.refresh, 100)
+    benchmark.pedantic(chain.refresh, rounds=5)
+    assert speedup > 15
 
 
 def test_building_the_index_of_20_000_geoms(benchmark):
@@ -116,6 +130,7 @@ def test_building_the_index_of_20_000_geoms(benchmark):
     masked, groups = np.zeros(model.ngeom, np.uint8), GROUPS
     assert len(ScanIndex(model, data, masked, groups).kinds) == (model.geom_bodyid == 0).sum()
     benchmark.pedantic(lambda: ScanIndex(model, data, masked, groups), rounds=15, warmup_rounds=1)
+    print(f"\nindex of 20,000 geoms: {benchmark.stats.stats.min * 1e3:.1f} ms")
     assert benchmark.stats.stats.min < 2 * 15e-3
 
 
@@ -130,7 +145,8 @@ def test_markers_of_a_full_scan(benchmark):
 
     draw()
     assert scene.ngeom == 187
-    benchmark.pedantic(draw, rounds=300, iterations=5)
+    benchmark.pedantic(draw, rounds=300, iterations=3)
+    print(f"\n187 markers: {benchmark.stats.stats.min * 1e6:.1f} us")
     assert benchmark.stats.stats.min < 2 * 10e-6
 
 
@@ -147,6 +163,12 @@ def test_a_scan_in_every_step_of_the_simulator(benchmark, tmp_path, world, promi
         mujoco.mj_step(model, bare)
         np.testing.assert_array_equal(sim.data.qpos, bare.qpos)
         assert sim.terrain_scan.valid.all()
-        ratio = compare(lambda: mujoco.mj_step(model, bare), sim.run, 60, calls=30)
-        report(benchmark, sim.run, ratio)
-    assert ratio.ratio < promised + 0.03
+
+        def rest():  # both at the same place and out of contact, so that their steps cost the same
+            for data in (bare, sim.data):
+                data.qpos[2], data.qvel[:] = 0.6, 0.0
+            mujoco.mj_step(model, bare)
+
+        ratio = 1 / _speedup(benchmark, rest, sim.run, 400, calls=1)
+        benchmark.pedantic(sim.run, rounds=5)
+    assert ratio < promised + 0.03

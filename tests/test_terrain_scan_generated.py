@@ -17,7 +17,7 @@ def test_heights_are_those_of_the_terrain_generator():
     rng = np.random.default_rng(0)
     compared = 0
     for tile in generator.spawn_locations.reshape(-1, 3):
-        data.qpos[:3] = tile + (*rng.uniform(-2, 2, 2), 3.0)
+        data.qpos[:3] = tile + np.append(rng.uniform(-2, 2, 2), 3.0)
         data.qpos[3:7] = rng.normal(size=4)
         scan = scanner.scan(data)
         assert scan.valid.all()
