@@ -6,7 +6,7 @@ Gates are half of the promised speed-ups, 0.03 beyond a ratio near 1, and twice 
 import math
 import os
 import platform
-from time import perf_counter_ns
+from time import perf_counter_ns, process_time
 
 import mujoco
 import numpy as np
@@ -129,9 +129,14 @@ def test_building_the_index_of_20_000_geoms(benchmark):
     mujoco.mj_kinematics(model, data)
     masked, groups = np.zeros(model.ngeom, np.uint8), GROUPS
     assert len(ScanIndex(model, data, masked, groups).kinds) == (model.geom_bodyid == 0).sum()
-    benchmark.pedantic(lambda: ScanIndex(model, data, masked, groups), rounds=15, warmup_rounds=1)
-    print(f"\nindex of 20,000 geoms: {benchmark.stats.stats.min * 1e3:.1f} ms")
-    assert benchmark.stats.stats.min < 2 * 15e-3
+    shortest = math.inf
+    for _ in range(15):
+        start = process_time()  # what other processes take does not count
+        ScanIndex(model, data, masked, groups)
+        shortest = min(shortest, process_time() - start)
+    benchmark.pedantic(lambda: ScanIndex(model, data, masked, groups), rounds=3)
+    print(f"\nindex of 20,000 geoms: {shortest * 1e3:.1f} ms")
+    assert shortest < 2 * 15e-3
 
 
 def test_markers_of_a_full_scan(benchmark):
@@ -164,11 +169,17 @@ def test_a_scan_in_every_step_of_the_simulator(benchmark, tmp_path, world, promi
         np.testing.assert_array_equal(sim.data.qpos, bare.qpos)
         assert sim.terrain_scan.valid.all()
 
-        def rest():  # both at the same place and out of contact, so that their steps cost the same
-            for data in (bare, sim.data):
-                data.qpos[2], data.qvel[:] = 0.6, 0.0
+        times = np.empty((1500, 2))
+        for row in times:  # the same step of both, in turn
+            start = perf_counter_ns()
             mujoco.mj_step(model, bare)
-
-        ratio = 1 / _speedup(benchmark, rest, sim.run, 400, calls=1)
+            middle = perf_counter_ns()
+            sim.run()
+            row[:] = middle - start, perf_counter_ns() - middle
+        np.testing.assert_array_equal(sim.data.qpos, bare.qpos)
+        bare_us, ours_us = np.quantile(times[200:], 0.1, axis=0) * 1e-3
+        ratio = ours_us / bare_us
+        benchmark.extra_info.update(baseline_us=bare_us, ours_us=ours_us, ratio=ratio)
+        print(f"\n{benchmark.name}: {bare_us:.2f} us, {ours_us:.2f} us, ratio {ratio:.3f}")
         benchmark.pedantic(sim.run, rounds=5)
     assert ratio < promised + 0.03
