@@ -24,7 +24,7 @@ MAX_MESSAGE = 1 << 16  # bytes of a request; more is refused with a reply ...
 _DROPPED_MESSAGE = 1 << 20  # ... and beyond this ZeroMQ closes the connection
 _QUEUED_PER_CLIENT = 64  # messages that a client may have waiting, each way
 _HELD = 1024  # requests held back in all
-_LOOK_INTERVAL = 50e-6  # [s] between two looks at the socket in a loop that does not wait
+_LOOK_INTERVAL = 100e-6  # [s] between two looks at the socket in a loop that does not wait
 _CHUNK = 2  # requests answered between two looks at the clock while waiting for the next step
 
 
