@@ -67,7 +67,8 @@ def test_restore_puts_the_delay_back_and_drops_no_waiting_command(running):
 def test_the_command_line_opens_the_endpoint_at_its_address(tmp_path):
     endpoint = f"ipc://{tmp_path}/rc"
     process = subprocess.Popen(
-        [sys.executable, "-m", "xbot2_fast.simulate", "--headless", "--disable-ros", "--socket-path", str(tmp_path / "s"),
+        [sys.executable, "-m", "xbot2_fast.simulate", "--headless", "--disable-ros",
+         "--socket-path", str(tmp_path / "s"),
          "--output-dir", str(tmp_path / "model"), "--remote-control-endpoint", endpoint],
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
