@@ -47,7 +47,7 @@ def test_colours_are_those_of_colorsys(low, span, heights):
     np.testing.assert_allclose(rgb, expected, atol=1e-7, rtol=0)
 
 
-@pytest.mark.requirement("S0-267", "S0-268", "S0-269", "S0-270")
+@pytest.mark.requirement("S0-267", "S0-268", "S0-269", "S0-270", "S0-271")
 def test_blue_lowest_green_midway_red_highest():
     scene = _scene()
     heights = np.linspace(0.2, 0.6, 5).reshape(1, 5)
@@ -64,7 +64,7 @@ def test_flat_ground_is_green():
     np.testing.assert_allclose(_colors(scene)[:, :3], np.tile([0.3, 1, 0.3], (12, 1)), atol=1e-7)
 
 
-@pytest.mark.requirement("S0-279", "S0-280")
+@pytest.mark.requirement("S0-278", "S0-279")
 def test_a_given_range_fixes_the_scale_and_clamps():
     scene = _scene()
     heights = np.array([[-5.0, -0.5, 0.0, 0.5, 5.0]])
@@ -86,7 +86,7 @@ def test_spheres_of_25_mm_at_the_hits_and_none_at_misses():
     np.testing.assert_array_equal([g.size for g in spheres], np.full((11, 3), 0.025, np.float32))
 
 
-@pytest.mark.requirement("S0-281")
+@pytest.mark.requirement("S0-280")
 def test_markers_are_appended_behind_what_is_there():
     scene = _scene()
     scene.ngeom = 1
@@ -98,7 +98,7 @@ def test_markers_are_appended_behind_what_is_there():
     assert scene.geoms[0].type == mujoco.mjtGeom.mjGEOM_BOX
 
 
-@pytest.mark.requirement("S0-283")
+@pytest.mark.requirement("S0-282")
 @pytest.mark.parametrize(("maxgeom", "added"), [(0, 0), (1, 1), (11, 11), (12, 12), (13, 12)])
 def test_the_scene_s_room_limits_them(maxgeom, added):
     scene = _scene(maxgeom)
@@ -106,7 +106,7 @@ def test_the_scene_s_room_limits_them(maxgeom, added):
     assert scene.ngeom == added
 
 
-@pytest.mark.requirement("S0-282")
+@pytest.mark.requirement("S0-281")
 def test_a_sphere_is_all_that_mjv_initGeom_makes_of_it():
     scene, plain = _scene(4), _scene(4)
     for g in scene.geoms:  # what an earlier frame left in the slot must not show

@@ -132,7 +132,7 @@ def test_the_viewer_s_markers_are_the_latest_scan_behind_those_of_the_remote_con
         np.testing.assert_array_equal([g.pos for g in scene.geoms[1 : scene.ngeom]], hits)
 
 
-@pytest.mark.requirement("S0-277")
+@pytest.mark.requirement("S0-276")
 def test_visualization_can_be_switched_off(simulator):
     sim = simulator(terrain_scan_decimation=1, terrain_scan_visualization=False)
     sim.run()
