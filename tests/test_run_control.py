@@ -1,7 +1,10 @@
 """Pause, advance, speed and respawn: the state machine by itself, and in a simulator."""
 
+import json
 import logging
 import math
+import select
+import socket
 import threading
 import time
 from collections import deque
@@ -14,6 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from xbot2_fast._kernels._loop import EverySteps
 
 from xbot2_fast import SimulatorWrapper
+from xbot2_fast.remote_control import RemoteControlClient
 from xbot2_fast.run_control import DefaultKeys, RunControl, whole_steps
 
 TIMESTEP = 0.002
@@ -219,6 +223,54 @@ def test_an_advance_runs_every_stage_of_a_step_and_a_pause_none(make_sim):
     sim.advance(2 * TIMESTEP)
     steps_until_held(sim)
     assert ran == ["before", "after"] * 2
+
+
+@pytest.mark.requirement("S0-042", "S0-062")
+def test_a_controller_is_heard_and_answered_in_an_advance_only(make_sim, tmp_path):
+    sim = make_sim(bridge_protocol="json")
+    sim.run()
+    sim.set_paused()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as controller:
+        controller.bind(str(tmp_path / "controller.sock"))
+        controller.settimeout(10)
+        controller.connect(str(tmp_path / "sim.sock"))
+        joint = {"q": [0.3], "dq": [0.0], "tau": [0.0], "k": [50.0], "d": [2.0]}
+        controller.send(b'{"type":"discovery"}')
+        controller.send(json.dumps({"type": "control", "joint_command": joint}).encode())
+        for _ in range(3):
+            assert not sim.run()
+        assert not select.select([controller], [], [], 0)[0]
+        sim.advance(2 * TIMESTEP)
+        assert steps_until_held(sim) == 2
+        assert json.loads(controller.recv(1 << 16))["type"] == "discovery"
+        states = [json.loads(controller.recv(1 << 16)) for _ in range(2)]
+        assert [state["time"] for state in states] == pytest.approx([2 * TIMESTEP, 3 * TIMESTEP])
+        assert sim.data.ctrl[0] == 0.3
+
+
+@pytest.mark.requirement("S0-043", "S0-062")
+def test_a_request_waits_for_an_advance_unless_it_needs_no_step(make_sim):
+    sim, answers = make_sim(remote_control_endpoint="tcp://127.0.0.1:*"), []
+    sim.run()
+    sim.set_paused()
+
+    def ask():
+        with RemoteControlClient(sim.remote_control.endpoint) as client:
+            answers.append(client.call("status")["paused"])
+            answers.append(client.call("add_payload", body="base", mass=1.0, position=[0, 0, 0]))
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    while not answers:
+        assert not sim.run()
+    for _ in range(20):
+        assert not sim.run()
+    assert answers == [True]
+    sim.advance(TIMESTEP)
+    while len(answers) < 2:
+        sim.run()
+    thread.join()
+    assert sim._loop.steps == 2
 
 
 @pytest.mark.requirement("S0-047")
