@@ -224,11 +224,33 @@ def test_a_callback_of_ones_own_replaces_the_default_keys(window):
 @pytest.mark.requirement("S0-061")
 def test_closing_the_window_ends_the_run_also_in_a_pause(window):
     opened = window()
-    opened.shown()
+    name = opened.shown()
     opened.sim.set_paused()
-    opened.sim.viewer.send("exit")
+    subprocess.run([sys.executable, "-c", CLOSE, opened.screen, name], check=True, timeout=60)
     eventually(lambda: not opened.sim.running)
     opened.thread.join()
+
+
+# What a window manager sends when the user clicks on the cross.
+CLOSE = """
+import ctypes, sys
+x = ctypes.CDLL("libX11.so.6")
+class Message(ctypes.Structure):
+    _fields_ = [("type", ctypes.c_int), ("serial", ctypes.c_ulong), ("sent", ctypes.c_int),
+                ("display", ctypes.c_void_p),
+                ("window", ctypes.c_ulong), ("kind", ctypes.c_ulong), ("format", ctypes.c_int),
+                ("data", ctypes.c_long * 5), ("padding", ctypes.c_long * 24)]
+x.XOpenDisplay.restype = ctypes.c_void_p
+x.XInternAtom.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int]; x.XInternAtom.restype = ctypes.c_ulong
+x.XSendEvent.argtypes = [ctypes.c_void_p, ctypes.c_ulong, ctypes.c_int, ctypes.c_long, ctypes.c_void_p]
+x.XSync.argtypes = [ctypes.c_void_p, ctypes.c_int]
+d, window = x.XOpenDisplay(sys.argv[1].encode()), int(sys.argv[2])
+protocols, delete = (x.XInternAtom(d, name, 0) for name in (b"WM_PROTOCOLS", b"WM_DELETE_WINDOW"))
+message = Message(33, 0, 1, d, window, protocols, 32)
+message.data[0] = delete
+x.XSendEvent(d, window, 0, 0, ctypes.byref(message))
+x.XSync(d, 0)
+"""
 
 
 def test_markers_are_seen_in_the_window(window, tmp_path):
