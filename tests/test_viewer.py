@@ -192,7 +192,7 @@ def test_the_default_keys_work_in_a_real_window(window):
     opened = window()
     sim = opened.sim
     opened.press("space")
-    eventually(lambda: sim.paused)
+    eventually(lambda: sim.paused and sim._rested)
     before = sim._loop.steps
     opened.press("Right", "Right")
     eventually(lambda: sim._loop.steps == before + 18)
