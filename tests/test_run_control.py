@@ -226,7 +226,7 @@ def test_an_advance_runs_every_stage_of_a_step_and_a_pause_none(make_sim):
 
 
 @pytest.mark.requirement("S0-042", "S0-062")
-def test_a_controller_is_heard_and_answered_in_an_advance_only(make_sim, tmp_path):
+def test_commands_are_taken_and_states_sent_in_an_advance_only(make_sim, tmp_path):
     sim = make_sim(bridge_protocol="json")
     sim.run()
     sim.set_paused()
@@ -236,13 +236,16 @@ def test_a_controller_is_heard_and_answered_in_an_advance_only(make_sim, tmp_pat
         controller.connect(str(tmp_path / "sim.sock"))
         joint = {"q": [0.3], "dq": [0.0], "tau": [0.0], "k": [50.0], "d": [2.0]}
         controller.send(b'{"type":"discovery"}')
+        while not select.select([controller], [], [], 0)[0]:
+            assert not sim.run()
+        assert json.loads(controller.recv(1 << 16))["type"] == "discovery"  # the one thing that a pause answers
         controller.send(json.dumps({"type": "control", "joint_command": joint}).encode())
         for _ in range(3):
             assert not sim.run()
         assert not select.select([controller], [], [], 0)[0]
+        assert sim.data.ctrl[0] == 0
         sim.advance(2 * TIMESTEP)
         assert steps_until_held(sim) == 2
-        assert json.loads(controller.recv(1 << 16))["type"] == "discovery"
         states = [json.loads(controller.recv(1 << 16)) for _ in range(2)]
         assert [state["time"] for state in states] == pytest.approx([2 * TIMESTEP, 3 * TIMESTEP])
         assert sim.data.ctrl[0] == 0.3
