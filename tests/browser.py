@@ -19,7 +19,7 @@ _CODES = {" ": ("Space", 32), "a": ("KeyA", 65), "Tab": ("Tab", 9), "Enter": ("E
 
 
 class BrowserError(RuntimeError):
-    """What Chromium answered instead of a result."""
+    """What Chromium answered instead of a result, if anything."""
 
 
 class Browser:
@@ -52,7 +52,10 @@ class Browser:
             message["sessionId"] = session
         self._connection.send(json.dumps(message))
         while True:
-            reply = json.loads(self._connection.recv(timeout=120))
+            try:
+                reply = json.loads(self._connection.recv(timeout=60))
+            except TimeoutError:
+                raise BrowserError(f"no answer to {method}") from None
             if reply.get("id") == number:
                 if "error" in reply:
                     raise BrowserError(reply)

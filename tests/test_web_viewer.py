@@ -5,6 +5,8 @@ import threading
 
 import mujoco
 import pytest
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import connect
 
 from tests.browser import Browser
 from tests.tools import eventually, needs
@@ -133,19 +135,20 @@ def the_form_adds_a_payload(sim, page):
     eventually(lambda: not sim._commands.properties.payloads)
 
 
-def a_second_browser_watches_and_does_not_control(sim, page, browser):
-    other = browser.open(sim.viewer.url, lambda: frames_pass(sim))
-    eventually(lambda: blue(other) > 50)
-    other.click(840, 400)
-    other.press(" ")
-    assert not sim.paused
-    page.click(840, 400)
-    page.press(" ")  # comes behind the other's key, had that one gone anywhere
-    eventually(lambda: sim.paused)
-    sim.set_paused(False)
+def a_second_browser_watches_and_does_not_control(sim):
+    """The two sockets of a second page: one streams the state, the other, which controls, is closed to it."""
+    address = sim.viewer.url.replace("http", "ws")
+    with connect(f"{address}state?sid=second", proxy=None, open_timeout=60) as watching:
+        messages = [watching.recv(timeout=60) for _ in range(5)]
+        assert any(isinstance(message, str) and "role=spectator" in message for message in messages)
+        assert any(isinstance(message, bytes) for message in messages)
+    with connect(f"{address}ui?sid=second", proxy=None, open_timeout=60) as controlling:
+        with pytest.raises(ConnectionClosed) as closed:
+            controlling.recv(timeout=60)
+        assert closed.value.rcvd.code == 4001  # taken
 
 
-def test_a_session_in_the_browser(sim, page, browser):
+def test_a_session_in_the_browser(sim, page):
     """One test, since each worker that ran a part would start a browser of its own."""
     assert blue(page) > 50, "the robot is not seen"
     space_pauses_and_resumes(sim, page)
@@ -154,7 +157,7 @@ def test_a_session_in_the_browser(sim, page, browser):
     the_slider_changes_the_speed(sim, page)
     the_form_applies_a_wrench_and_its_arrow_appears(sim, page)
     the_form_adds_a_payload(sim, page)
-    a_second_browser_watches_and_does_not_control(sim, page, browser)
+    a_second_browser_watches_and_does_not_control(sim)
     no_other_address_of_the_machine_answers(sim)
 
 
