@@ -112,9 +112,10 @@ def check_frames(model, data, urdf: Path) -> None:
 def position(other, name: str, pose: dict[str, float]) -> float:
     """A joint's position in yourdfpy's configuration: its own, or what its leader makes of it."""
     mimic = other.joint_map[name].mimic
-    if mimic is None or mimic.joint not in other.joint_map:
+    if mimic is None:
         return pose.get(name, 0.0)
-    return position(other, mimic.joint, pose) * (mimic.multiplier or 1.0) + (mimic.offset or 0.0)
+    leader = position(other, mimic.joint, pose) if mimic.joint in other.joint_map else 0.0
+    return leader * mimic.multiplier + mimic.offset
 
 
 def check_one_second(model) -> None:
