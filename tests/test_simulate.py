@@ -90,6 +90,14 @@ def test_duration_is_simulation_time_in_whole_steps(paths):
     assert done.stderr.count("Traceback") == 0
 
 
+def test_the_lines_that_scripts_look_for_are_on_stderr(paths, tmp_path):
+    text = run(*paths, "--duration", "0.01", "--target-rtf", "max").stderr
+    assert f"[MjcfGenerator] writing final mjcf to {tmp_path / 'model' / 'demo.xml'}" in text
+    assert f"[BridgeServer] Initialized on socket {tmp_path / 'sim.sock'} using shm" in text
+    assert "[BridgeServer] Joint names: ['fl_hip_roll', " in text
+    assert "[BridgeServer] IMU names: ['imu']" in text
+
+
 def test_the_progress_bar_is_for_terminals_only(paths):
     import pty
 

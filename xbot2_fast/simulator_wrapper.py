@@ -72,6 +72,8 @@ class SimulatorWrapper:
         viewer_fps: frames per second of wall time.
         viewer_key_callback: called with a GLFW key code (letters and signs: their ord()), on a thread of the viewer's,
             instead of `run_control.DefaultKeys`.
+        ros, ros_node_name, ros_robot_description_topic, urdf_str, srdf_str, terrain_scan_topic: accepted, so that
+            scripts run unchanged; this version publishes nothing to ROS 2, and says so once with ros=True.
         send_state_decimation: publish the state in every n-th step.
         sync_interval: least wall time between two pacing waits [s]; 0 waits behind each step.
         target_rtf: simulated seconds per wall second; math.inf runs as fast as the machine can.
@@ -139,6 +141,8 @@ class SimulatorWrapper:
         if isinstance(viewer_fps, bool) or not 0 < viewer_fps < math.inf:
             raise ValueError(f"viewer_fps: expected a positive number, got {viewer_fps!r}")
         self._pacing = Pacing(target_rtf, sync_interval)
+        if ros:
+            logger.info("ROS 2: this version publishes nothing")
         self.model = model
         model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_AUTORESET)
         self.data = mujoco.MjData(model)

@@ -150,9 +150,10 @@ class BridgeServer:
 
     def _log_start(self) -> None:
         using = "json" if self.segment is None else f"shm ({self.segment.name})"
-        logger.info("initialized on socket %s using %s", self.endpoint.path, using)
-        logger.info("joint names: %s", self.joint_names)
-        logger.info("IMU names: %s", self.imu_names)
+        # The words are those that users' scripts look for.
+        logger.info("[BridgeServer] Initialized on socket %s using %s", self.endpoint.path, using)
+        logger.info("[BridgeServer] Joint names: %s", self.joint_names)
+        logger.info("[BridgeServer] IMU names: %s", self.imu_names)
 
     # ---- states out
 
