@@ -26,13 +26,15 @@ def test_watch_shows_status_and_joints_until_interrupted(running):
         if select.select([parent], [], [], 0.2)[0]:
             text += os.read(parent, 1 << 16).decode(errors="replace")
     process.send_signal(signal.SIGINT)
-    while process.poll() is None:
+    deadline = time.monotonic() + 30
+    while process.poll() is None and time.monotonic() < deadline:
         if select.select([parent], [], [], 0.2)[0]:
             try:
                 os.read(parent, 1 << 16)
             except OSError:
                 break
     os.close(parent)
+    process.kill()  # nothing to a process that ended
     assert process.wait(timeout=20) == 130
     assert text.count("left_knee") >= 3
     assert "target_rtf" in text
