@@ -258,12 +258,13 @@ def test_one_engine_a_data():
 MODEL = robots.model()
 numbers = st.floats(-100, 100)
 vectors = st.tuples(numbers, numbers, numbers)
+points = st.tuples(*[st.floats(-1, 1)] * 3)  # longer levers throw the model out of bounds, and MuJoCo resets it
 durations = st.sampled_from([0.0, 0.002, 0.005, 0.02])  # 0.005: its last step ends beyond it
 wrenches = st.builds(
     lambda body, force, torque, duration, frame, point, up, down: Wrench(
         body, force, torque, duration, frame, point, up * duration, down * duration
     ),
-    st.integers(1, 9), vectors, vectors, durations, st.sampled_from(["world", "body"]), st.none() | vectors,
+    st.integers(1, 9), vectors, vectors, durations, st.sampled_from(["world", "body"]), st.none() | points,
     st.sampled_from([0, 0.25, 0.5]), st.sampled_from([0, 0.25, 0.5]),
 )  # fmt: skip
 actions = st.lists(

@@ -10,7 +10,7 @@ def factor(wrench, start, time, timestep):
     """Where the ramps are in the middle of the step that begins at `time`."""
     t = time - start + timestep / 2
     left = wrench.duration - t
-    if t < wrench.ramp_up_duration:
+    if wrench.ramp_up_duration > 0 and t < wrench.ramp_up_duration:
         return t / wrench.ramp_up_duration
     if wrench.ramp_down_duration > 0 and left < wrench.ramp_down_duration:
         return left / wrench.ramp_down_duration if left > 0 else 0.0
