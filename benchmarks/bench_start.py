@@ -9,6 +9,7 @@ from benchmarks.interleave import compare, report
 
 IMPORT_BUDGET = 0.020  # [s] beyond MuJoCo and NumPy
 FIRST_STEP = 1.0  # [s] after the command's start
+IMPORT_MUJOCO = 0.25  # [s] that a process needs to import MuJoCo and NumPy on the machine the promises are made for
 
 
 def _process(code: str) -> None:
@@ -20,7 +21,8 @@ def test_import_beyond_mujoco_and_numpy(benchmark):
     ours = lambda: _process("import mujoco, numpy, xbot2_fast")  # noqa: E731
     comparison = compare(baseline, ours, rounds=10)
     report(benchmark, ours, comparison)
-    assert comparison.candidate - comparison.baseline <= 2 * IMPORT_BUDGET
+    slowness = max(1.0, comparison.baseline / IMPORT_MUJOCO)
+    assert comparison.candidate - comparison.baseline <= 2 * IMPORT_BUDGET * slowness
 
 
 def _first_state(folder, number: int) -> float:
@@ -38,8 +40,14 @@ def _first_state(folder, number: int) -> float:
 
 def test_first_step_of_the_demo_robot(benchmark, tmp_path):
     """The whole process, its end included: the bound is on the first step, so this is the stricter figure."""
-    times = [_first_state(tmp_path, number) for number in range(6)][1:]
+    times, imports = [], []
+    for number in range(6):
+        times.append(_first_state(tmp_path, number))
+        start = time.perf_counter()
+        _process("import mujoco, numpy")
+        imports.append(time.perf_counter() - start)
+    times = times[1:]
     benchmark.extra_info["median_s"] = median(times)
     benchmark.pedantic(_first_state, args=(tmp_path, 9), rounds=1)
     print(f"\nfirst step and end of the command: {median(times):.3f} s")
-    assert median(times) <= 2 * FIRST_STEP
+    assert median(times) <= 2 * FIRST_STEP * max(1.0, median(imports) / IMPORT_MUJOCO)

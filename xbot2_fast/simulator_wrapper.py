@@ -160,6 +160,9 @@ class SimulatorWrapper:
         self._post_handlers: list[Callable[[], object]] = []
         self._paused_handlers: list[Callable[[], object]] = []  # called at each rest of a pause
         self._loop = StepLoop(model, self.data)
+        # Bound once: a look-up in each of the three calls would cost as much as the work of a stage.
+        self._kernel_pre_step, self._kernel_step = self._loop.pre_step, self._loop.step
+        self._kernel_post_step = self._loop.post_step
         self._nan_guard = NanGuard(model, self.data)
         self._requests = Requests()
         self._markers: list[MarkerSource] = []  # payloads, forces, scan
@@ -335,10 +338,8 @@ class SimulatorWrapper:
 
     def pre_step(self) -> None:
         """Everything that may change the state before the physics: requests, resets, commands."""
-        asked = self._loop.pre_step()
-        while asked:
+        while asked := self._kernel_pre_step():
             self._pre_handlers[asked - 1]()
-            asked = self._loop.pre_step()
 
     def step(self) -> None:
         """One mj_step.
@@ -347,15 +348,13 @@ class SimulatorWrapper:
             SimulationDiverged: a position or velocity is not finite, or beyond 1e10.
             mujoco.FatalError: MuJoCo gave up.
         """
-        if not self._loop.step():
+        if not self._kernel_step():
             raise self._divergence()
 
     def post_step(self) -> None:
         """Everything that looks at the state behind the physics, and the wait for the next step's time."""
-        asked = self._loop.post_step()
-        while asked:
+        while asked := self._kernel_post_step():
             self._post_handlers[asked - 1]()
-            asked = self._loop.post_step()
 
     def _divergence(self) -> SimulationDiverged:
         model, data = self.model, self.data
