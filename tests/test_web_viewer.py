@@ -148,6 +148,7 @@ def a_second_browser_watches_and_does_not_control(sim):
         assert closed.value.rcvd.code == 4001  # taken
 
 
+@pytest.mark.soak  # Chromium draws this page without a GPU in seconds a frame: minutes in all on two cores
 def test_a_session_in_the_browser(sim, page):
     """One test, since each worker that ran a part would start a browser of its own."""
     assert blue(page) > 50, "the robot is not seen"
