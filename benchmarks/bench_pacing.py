@@ -34,7 +34,7 @@ def _run(sim: SimulatorWrapper, seconds: float) -> tuple[float, np.ndarray]:
     rtf = sim.target_rtf
     for _ in range(200):
         sim.run()
-    sim._pacing.rebase()
+    sim._pacing.restart(sim.data.time)
     sim.run()
     start_time, start = sim.data.time, time.perf_counter()
     lateness = []
