@@ -56,7 +56,7 @@ cdef double _factor(const Wrench* w, double time) noexcept nogil:
     """Where the ramps are in the middle of the step that begins at `time`."""
     cdef double t = time - w.start + w.half
     cdef double left = w.duration - t
-    if t < w.ramp_up:
+    if w.ramp_up > 0 and t < w.ramp_up:
         return t / w.ramp_up
     if w.ramp_down > 0 and left < w.ramp_down:
         return left / w.ramp_down if left > 0 else 0.0
