@@ -32,8 +32,11 @@ def display() -> Iterator[str]:
     """A virtual display of 1280 x 800 pixels; yields its name, such as ":1"."""
     needs("Xvfb")
     read, write = os.pipe()
+    # A number of our own: servers that look for a free one at the same time remove each other's sockets.
+    # No reset: a server that restarts when its last client leaves refuses the client that comes meanwhile.
+    number = 1000 + os.getpid() % 50000
     server = subprocess.Popen(
-        ["Xvfb", "-displayfd", str(write), "-screen", "0", "1280x800x24", "-nolisten", "tcp"],
+        ["Xvfb", f":{number}", "-displayfd", str(write), "-noreset", "-screen", "0", "1280x800x24", "-nolisten", "tcp"],
         pass_fds=[write], stderr=subprocess.DEVNULL,
     )  # fmt: skip
     os.close(write)
