@@ -72,7 +72,7 @@ class RunControlMachine(RuleBasedStateMachine):
     @rule()
     def step(self):
         expected = not self.ended and (not self.paused or bool(self.queue))
-        took = self.control.stepping or self.control.next_step(TIMESTEP)
+        took = self.control.free.raised or self.control.next_step(TIMESTEP)
         assert took == expected
         if took and self.paused:
             self.queue[0] -= 1
@@ -104,7 +104,7 @@ class RunControlMachine(RuleBasedStateMachine):
         assert self.control.paused == self.paused
         assert self.control.running != self.ended
         assert self.control.advancing == bool(self.queue)
-        assert not (self.control.stepping and (self.paused or self.ended))
+        assert not (self.control.free.raised and (self.paused or self.ended))
 
 
 RunControlMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)

@@ -3,6 +3,7 @@
 import logging
 import math
 import os
+import signal
 import threading
 import time
 
@@ -148,17 +149,60 @@ def test_it_is_a_context_manager_and_leaves_nothing_behind(model, tmp_path):
     assert len(os.listdir("/proc/self/fd")) == descriptors
 
 
-def test_ctrl_c_in_any_phase_ends_the_run_and_closes(simulator):
-    for phase in ("pre_step", "step", "post_step"):
-        sim = simulator()
-
-        def interrupt():
+@pytest.mark.parametrize("phase", ["pre_step", "step", "post_step"])
+def test_ctrl_c_in_any_phase_ends_the_run_and_closes(phase, model, tmp_path):
+    def interrupt(sim):
+        getattr(SimulatorWrapper, phase)(sim)
+        if sim.data.time > 0.005:
             raise KeyboardInterrupt
 
-        setattr(sim, phase, interrupt)
+    interrupted = type("Interrupted", (SimulatorWrapper,), {phase: interrupt})
+    sim = interrupted(model, viewer=False, target_rtf=math.inf, socket_path=str(tmp_path / "sim.sock"))
+    for _ in range(8):
         sim.run()
+    assert not sim.running
+    assert sim.run() is False
+
+
+@pytest.mark.parametrize("target_rtf", [1.0, math.inf])
+def test_a_signal_within_a_step_or_its_wait_ends_the_run_and_not_the_script(simulator, target_rtf):
+    """Real signals. Those that arrive in the few bytecodes between two calls belong to the script, as anywhere."""
+    in_script = 0
+    for _ in range(50):
+        sim = simulator(target_rtf=target_rtf)
+        run = sim.run
+        run()
+        signal.setitimer(signal.ITIMER_REAL, 0.002)
+        try:
+            while run():
+                pass
+        except KeyboardInterrupt:
+            in_script += 1
+            sim.close()
         assert not sim.running
-        assert sim.run() is False
+    assert in_script < 15
+
+
+@pytest.fixture(autouse=True)
+def alarm_as_ctrl_c():
+    """SIGALRM does what SIGINT does, so that a timer of the kernel can send it."""
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGALRM, before)
+
+
+def test_a_subclass_that_overrides_a_part_of_the_step_is_obeyed_in_every_step(model, tmp_path):
+    seen = []
+
+    class Watched(SimulatorWrapper):
+        def post_step(self):
+            super().post_step()
+            seen.append(self.data.time)
+
+    with Watched(model, viewer=False, target_rtf=math.inf, socket_path=str(tmp_path / "sim.sock")) as sim:
+        for _ in range(5):
+            sim.run()
+    assert np.allclose(seen, [0.001, 0.002, 0.003, 0.004, 0.005])
 
 
 def test_a_diverging_simulation_stops_and_names_the_time_and_the_joint(simulator):

@@ -75,15 +75,16 @@ class RunControl:
     """Whether the next step may be taken.
 
     Any thread may call `pause`, `resume`, `advance`, `request_respawn` and `end`; they count once they return.
-    The simulation thread looks at `stepping` before each step, and asks `next_step` when it is False.
+    The simulation thread looks at `free` before each step, and asks `next_step` when it is lowered.
 
     Attributes:
-        stepping: True while the simulation runs freely.
+        free: raised while the simulation runs freely.
         respawn_stage: the stage that asks for the respawn's handler while a respawn is pending.
     """
 
     def __init__(self) -> None:
-        self.stepping = True
+        self.free = Flag()
+        self.free.raise_()
         self.respawn_stage = Flag()
         self._lock = threading.Lock()
         self._paused = False
@@ -115,7 +116,7 @@ class RunControl:
             if self._paused:
                 return
             self._paused = True
-            self.stepping = False
+            self.free.lower()
             self._discard_respawn()
 
     def resume(self) -> None:
@@ -149,7 +150,7 @@ class RunControl:
         """No step from here on."""
         with self._lock:
             self._ended = True
-            self.stepping = False
+            self.free.lower()
             self._discard_respawn()
 
     # ---- on the simulation thread
@@ -160,7 +161,7 @@ class RunControl:
             if self._ended:
                 return False
             if not self._paused:
-                self.stepping = True
+                self.free.raise_()
                 return True
             if not self._steps_left and self._advances:
                 self._steps_left = whole_steps(self._advances.popleft(), timestep)

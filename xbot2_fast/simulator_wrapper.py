@@ -10,7 +10,17 @@ from typing import Any
 import mujoco
 
 from xbot2_fast import actuation
-from xbot2_fast._kernels._loop import EveryInterval, EverySteps, Flag, ResetWatch, Stage, StepLoop
+from xbot2_fast._kernels._loop import (
+    DIVERGED,
+    HELD,
+    IN_POST_STEP,
+    EveryInterval,
+    EverySteps,
+    Flag,
+    ResetWatch,
+    Stage,
+    StepLoop,
+)
 from xbot2_fast._kernels._mujoco import take_warnings
 from xbot2_fast.bridge import MjXbot2Bridge
 from xbot2_fast.nan_guard import NanGuard
@@ -159,10 +169,9 @@ class SimulatorWrapper:
         self._pre_handlers: list[Callable[[], object]] = []
         self._post_handlers: list[Callable[[], object]] = []
         self._paused_handlers: list[Callable[[], object]] = []  # called at each rest of a pause
-        self._loop = StepLoop(model, self.data)
-        # Bound once: a look-up in each of the three calls would cost as much as the work of a stage.
-        self._kernel_pre_step, self._kernel_step = self._loop.pre_step, self._loop.step
-        self._kernel_post_step = self._loop.post_step
+        self._loop = StepLoop(model, self.data, self._control.free, self._attend)
+        if self._keeps_the_step():
+            self.run = self._loop.run  # type: ignore[method-assign]  # the same, in one compiled call
         self._nan_guard = NanGuard(model, self.data)
         self._requests = Requests()
         self._markers: list[MarkerSource] = []  # payloads, forces, scan
@@ -303,11 +312,25 @@ class SimulatorWrapper:
         Paused, it waits at most 1/60 s, serves what is served then, and returns. KeyboardInterrupt closes the simulator
         and ends it. Any other exception closes it too, and is raised.
         """
+        return self._attend(HELD)
+
+    def _keeps_the_step(self) -> bool:
+        """Whether no subclass changed a part of the step."""
+        parts = ("run", "pre_step", "step", "post_step")
+        return all(getattr(type(self), part) is getattr(SimulatorWrapper, part) for part in parts)
+
+    def _attend(self, why: int, exception: BaseException | None = None) -> bool:
+        """What the compiled step needs Python for, and the rest of the step; see `StepLoop`."""
         try:
-            if not self._control.stepping and not self._take_step():
+            if why == HELD and not self._control.free.raised and not self._take_step():
                 return False
-            self.pre_step()
-            self.step()
+            if exception is not None:
+                raise exception
+            if why == DIVERGED:
+                raise self._divergence()
+            if why != IN_POST_STEP:
+                self.pre_step()
+                self.step()
             self.post_step()
         except KeyboardInterrupt:
             self.close()
@@ -338,7 +361,7 @@ class SimulatorWrapper:
 
     def pre_step(self) -> None:
         """Everything that may change the state before the physics: requests, resets, commands."""
-        while asked := self._kernel_pre_step():
+        while asked := self._loop.pre_step():
             self._pre_handlers[asked - 1]()
 
     def step(self) -> None:
@@ -348,12 +371,12 @@ class SimulatorWrapper:
             SimulationDiverged: a position or velocity is not finite, or beyond 1e10.
             mujoco.FatalError: MuJoCo gave up.
         """
-        if not self._kernel_step():
+        if not self._loop.step():
             raise self._divergence()
 
     def post_step(self) -> None:
         """Everything that looks at the state behind the physics, and the wait for the next step's time."""
-        while asked := self._kernel_post_step():
+        while asked := self._loop.post_step():
             self._post_handlers[asked - 1]()
 
     def _divergence(self) -> SimulationDiverged:

@@ -1,8 +1,10 @@
-"""One step of the simulation as three compiled calls: the stages before mj_step, mj_step, the stages behind it.
+"""One step of the simulation in one compiled call: the stages before mj_step, mj_step, the stages behind it.
 
-Python hears of a stage only when the stage asks for it: each call returns 0, or k when the handler of stage k - 1 is to
-be called and the same method called again, which goes on from there.
+Python hears of a stage only when the stage asks for it. `pre_step` and `post_step` return 0, or k when the handler of
+stage k - 1 is to be called and the same method called again, which goes on from there. `run` does all three parts, and
+calls `attend` for whatever needs Python.
 """
+from cpython.exc cimport PyErr_CheckSignals
 from libc.math cimport INFINITY, fabs
 from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
@@ -10,6 +12,14 @@ from xbot2_fast._kernels cimport _mujoco
 
 cdef enum:
     MAX_STAGES = 16
+
+# Why `attend` is called: what is left of the step, or what ended it.
+cpdef enum:
+    HELD = 1            # nothing was done: the simulation does not run freely
+    IN_PRE_STEP = 2     # a stage before mj_step asks; pre_step() goes on there
+    IN_POST_STEP = 3    # a stage behind mj_step asks; post_step() goes on there
+    DIVERGED = 4        # mj_step left a value that is not finite or beyond 1e10
+    FAILED = 5          # an exception: a signal's, MuJoCo's, or one of a callback of MuJoCo's
 
 # MuJoCo's own bound on positions, velocities and accelerations (mjMAXVAL).
 cdef double HUGE_VALUE = 1e10
@@ -42,6 +52,10 @@ cdef class Flag(Stage):
 
     def lower(self):
         self.value = 0
+
+    @property
+    def raised(self):
+        return self.value != 0
 
 
 cdef int _reset_run(void* context, Clock* clock) noexcept nogil:
@@ -104,11 +118,16 @@ cdef struct Stages:
     stage_fn run[MAX_STAGES]
     void* context[MAX_STAGES]
     int n
-    int cursor
+    int cursor     # the stage to go on with; 0 also when the next run is a new one
+    int asked      # a stage that asked and was not told to the caller yet, plus 1
 
 
 cdef int _run_stages(Stages* stages, Clock* clock) noexcept nogil:
     cdef int i, answer
+    if stages.asked:
+        answer = stages.asked
+        stages.asked = 0
+        return answer
     for i in range(stages.cursor, stages.n):
         answer = stages.run[i](stages.context[i], clock)
         if answer != DONE:
@@ -121,7 +140,8 @@ cdef int _run_stages(Stages* stages, Clock* clock) noexcept nogil:
 cdef class StepLoop:
     """Runs the stages around mj_step in order.
 
-    Holds the model, the data and the stages; the stages hold what they point to.
+    Holds the model, the data and the stages; the stages hold what they point to. `run` steps while `free` is raised;
+    `attend(why, exception)` does what it cannot, and its result is the result of `run`.
     """
     cdef Clock clock
     cdef Stages pre, post
@@ -133,9 +153,13 @@ cdef class StepLoop:
     cdef Py_ssize_t nq, nv
     cdef object keep
     cdef list stages
+    cdef Flag free
+    cdef object attend
 
-    def __cinit__(self, model, data):
+    def __cinit__(self, model, data, Flag free=None, attend=None):
         self.keep = (model, data)
+        self.free = free
+        self.attend = attend
         self.stages = []
         self.model = <void*><size_t>model._address
         self.data = <void*><size_t>data._address
@@ -172,13 +196,12 @@ cdef class StepLoop:
         """Insert a stage behind mj_step at this place of their order."""
         self._insert(&self.post, stage, index)
 
-    def pre_step(self):
-        if self.pre.cursor == 0:
+    cdef int _pre_step(self) noexcept:
+        if self.pre.cursor == 0 and not self.pre.asked:
             self.clock.time = _mujoco.get_time(self.model, self.data)
         return _run_stages(&self.pre, &self.clock)
 
-    def step(self):
-        """mj_step. False when a position or velocity is not finite or beyond 1e10 afterwards."""
+    cdef bint _step(self) except -1:
         cdef int failed
         cdef Py_ssize_t i
         with nogil:
@@ -196,15 +219,49 @@ cdef class StepLoop:
                 return False
         return True
 
-    def post_step(self):
-        if self.post.cursor == 0:
+    cdef int _post_step(self) noexcept:
+        if self.post.cursor == 0 and not self.post.asked:
             self.clock.now = monotonic_ns()
         return _run_stages(&self.post, &self.clock)
 
+    def pre_step(self):
+        return self._pre_step()
+
+    def step(self):
+        """mj_step. False when a position or velocity is not finite or beyond 1e10 afterwards."""
+        return self._step()
+
+    def post_step(self):
+        return self._post_step()
+
+    cdef int _run(self) except -1:
+        """0 when the step is done, else why it is not."""
+        if not self.free.value:
+            return HELD
+        self.pre.asked = self._pre_step()
+        if self.pre.asked:
+            return IN_PRE_STEP
+        if not self._step():
+            return DIVERGED
+        self.post.asked = self._post_step()
+        if self.post.asked:
+            return IN_POST_STEP
+        PyErr_CheckSignals()   # here, so that Ctrl-C ends this call and not the frame of the caller
+        return 0
+
+    def run(self):
+        """A whole step without a Python frame, which costs 1 us where mj_step has just emptied the caches."""
+        cdef int why
+        try:
+            why = self._run()
+        except BaseException as exception:
+            return self.attend(FAILED, exception)
+        return True if why == 0 else self.attend(why, None)
+
     def rewind(self):
         """Forget where an interrupted pre_step or post_step stood."""
-        self.pre.cursor = 0
-        self.post.cursor = 0
+        self.pre.cursor = self.pre.asked = 0
+        self.post.cursor = self.post.asked = 0
 
     def refresh_time(self):
         """Read the time of the data again, after a handler changed it."""
