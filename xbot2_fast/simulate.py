@@ -4,6 +4,7 @@ import argparse
 import ctypes
 import logging
 import math
+import os
 import signal
 import subprocess
 import sys
@@ -42,13 +43,11 @@ class _Source(argparse.Action):
 
 
 def _rtf(text: str) -> float:
-    from xbot2_fast.pacing import check_target_rtf
-
     if text == "max":
         return math.inf
     try:
-        return check_target_rtf(text)
-    except ValueError:
+        return _positive(text)
+    except argparse.ArgumentTypeError:
         raise argparse.ArgumentTypeError(f"expected a finite positive number or 'max', got {text!r}") from None
 
 
@@ -503,7 +502,20 @@ def _terrain_scanner(arguments: argparse.Namespace, model: "mujoco.MjModel") -> 
         raise UserError(f"--terrain-scan-body: {error}") from None
 
 
+def _import_mujoco_without_gl() -> None:
+    """MuJoCo without the 0.3 s of looking for a window library: windows and pictures have processes of their own."""
+    if "MUJOCO_GL" in os.environ:
+        return
+    os.environ["MUJOCO_GL"] = "disable"
+    try:
+        import mujoco  # noqa: F401
+    finally:
+        del os.environ["MUJOCO_GL"]
+
+
 def _run(arguments: argparse.Namespace, stop: _Stop) -> int:
+    if not arguments.plugins:  # a plugin may draw
+        _import_mujoco_without_gl()
     from xbot2_fast.plugins import load_plugin
     from xbot2_fast.simulator_wrapper import SimulatorWrapper
     from xbot2_fast.viewer import check_camera

@@ -5,7 +5,7 @@ import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import mujoco
 
@@ -27,8 +27,6 @@ from xbot2_fast.nan_guard import NanGuard
 from xbot2_fast.pacing import Pacing, PacingReport, check_target_rtf
 from xbot2_fast.plugins import PluginHost, SimulationPlugin
 from xbot2_fast.remote_control.control import RemoteControl
-from xbot2_fast.remote_control.scenario import Scenario
-from xbot2_fast.remote_control.server import RemoteControlServer
 from xbot2_fast.remote_control.simulator_commands import (
     register_actuator_delay,
     register_run_control,
@@ -40,6 +38,9 @@ from xbot2_fast.terrain_scan import TerrainScan, TerrainScanner
 from xbot2_fast.viewer import Viewer, display_available, take_picture
 from xbot2_fast.viewer_user import ViewerUser
 from xbot2_fast.viewing.frames import Frame, MarkerSource
+
+if TYPE_CHECKING:
+    from xbot2_fast.remote_control.server import RemoteControlServer
 
 logger = logging.getLogger(__name__)
 mujoco_logger = logging.getLogger("xbot2_fast.mujoco")
@@ -197,7 +198,9 @@ class SimulatorWrapper:
             if remote_control_endpoint is not None or scenario is not None or web_port is not None:
                 self._commands = self._make_commands()
             if remote_control_endpoint is not None:
-                self.remote_control = RemoteControlServer(
+                from xbot2_fast.remote_control import server  # ZeroMQ, for those who ask for it
+
+                self.remote_control = server.RemoteControlServer(
                     model,
                     self.data,
                     remote_control_endpoint,
@@ -263,6 +266,8 @@ class SimulatorWrapper:
             self._pacing.stage.watch(self.remote_control.fileno())
             self._paused_handlers.append(self.remote_control.serve_while_paused)
         if scenario is not None:
+            from xbot2_fast.remote_control.scenario import Scenario  # YAML, for those who ask for it
+
             assert self._commands is not None
             timeline = Scenario(scenario, self._commands.table, lambda: self.data.time, self.model.opt.timestep)
             self._before(timeline.stage, timeline.on_due)
