@@ -5,24 +5,29 @@ import sys
 import time
 from statistics import median
 
-from benchmarks.interleave import compare, report
-
 IMPORT_BUDGET = 0.020  # [s] beyond MuJoCo and NumPy
 FIRST_STEP = 1.0  # [s] after the command's start
-IMPORT_MUJOCO = 0.25  # [s] that a process needs to import MuJoCo and NumPy on the machine the promises are made for
+
+IMPORT = """
+import mujoco, numpy
+from time import perf_counter
+start = perf_counter()
+import xbot2_fast
+print(perf_counter() - start)
+"""
 
 
-def _process(code: str) -> None:
-    subprocess.run([sys.executable, "-c", code], check=True)
+def _import_seconds() -> float:
+    return float(subprocess.run([sys.executable, "-c", IMPORT], check=True, capture_output=True, text=True).stdout)
 
 
 def test_import_beyond_mujoco_and_numpy(benchmark):
-    baseline = lambda: _process("import mujoco, numpy")  # noqa: E731
-    ours = lambda: _process("import mujoco, numpy, xbot2_fast")  # noqa: E731
-    comparison = compare(baseline, ours, rounds=10)
-    report(benchmark, ours, comparison)
-    slowness = max(1.0, comparison.baseline / IMPORT_MUJOCO)
-    assert comparison.candidate - comparison.baseline <= 2 * IMPORT_BUDGET * slowness
+    """An editable install, as here, looks meanwhile whether something must be built again."""
+    times = sorted(_import_seconds() for _ in range(9))
+    benchmark.extra_info["median_s"] = median(times)
+    benchmark.pedantic(_import_seconds, rounds=1)
+    print(f"\nimport beyond MuJoCo and NumPy: {median(times):.4f} s [{times[0]:.4f}, {times[-1]:.4f}]")
+    assert median(times) <= 2 * IMPORT_BUDGET
 
 
 def _first_state(folder, number: int) -> float:
@@ -39,15 +44,12 @@ def _first_state(folder, number: int) -> float:
 
 
 def test_first_step_of_the_demo_robot(benchmark, tmp_path):
-    """The whole process, its end included: the bound is on the first step, so this is the stricter figure."""
-    times, imports = [], []
-    for number in range(6):
-        times.append(_first_state(tmp_path, number))
-        start = time.perf_counter()
-        _process("import mujoco, numpy")
-        imports.append(time.perf_counter() - start)
-    times = times[1:]
+    """The whole process, its end included: the bound is on the first step, so this is the stricter figure.
+
+    An editable install keeps no bytecode, which costs 0.2 s of it.
+    """
+    times = sorted([_first_state(tmp_path, number) for number in range(8)][1:])
     benchmark.extra_info["median_s"] = median(times)
     benchmark.pedantic(_first_state, args=(tmp_path, 9), rounds=1)
-    print(f"\nfirst step and end of the command: {median(times):.3f} s")
-    assert median(times) <= 2 * FIRST_STEP * max(1.0, median(imports) / IMPORT_MUJOCO)
+    print(f"\nfirst step and end of the command: {median(times):.3f} s [{times[0]:.3f}, {times[-1]:.3f}]")
+    assert median(times) <= 2 * FIRST_STEP
