@@ -14,7 +14,7 @@ from websockets.sync.client import connect
 
 from tests.tools import eventually, needs
 
-WIDTH, HEIGHT = 900, 460  # small, since a CPU draws it
+WIDTH, HEIGHT = 680, 700  # small, since a CPU draws it, but the whole panel is seen
 _CODES = {" ": ("Space", 32), "a": ("KeyA", 65), "Tab": ("Tab", 9), "Enter": ("Enter", 13)}
 
 
@@ -41,7 +41,7 @@ class Browser:
         port, path = told.read_text().split()
         self._open = contextlib.ExitStack()
         self._connection = self._open.enter_context(
-            connect(f"ws://127.0.0.1:{port}{path}", max_size=None, proxy=None, open_timeout=60)
+            connect(f"ws://127.0.0.1:{port}{path}", max_size=None, proxy=None, open_timeout=240)
         )
         self._numbers = count(1)
 
@@ -53,7 +53,7 @@ class Browser:
         self._connection.send(json.dumps(message))
         while True:
             try:
-                reply = json.loads(self._connection.recv(timeout=60))
+                reply = json.loads(self._connection.recv(timeout=240))
             except TimeoutError:
                 raise BrowserError(f"no answer to {method}") from None
             if reply.get("id") == number:

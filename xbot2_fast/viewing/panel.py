@@ -87,8 +87,7 @@ class Panel(plugin.ViewerPlugin):
         self._layout = {}
         if imgui.Begin("xbot2_fast")[0]:
             self._build_run()
-            if self._answer:
-                imgui.TextWrapped(self._answer)
+            imgui.TextWrapped(self._answer or " ")  # always a line, so that an answer does not move the buttons
             if imgui.CollapsingHeader("Wrench", int(imgui.TreeNodeFlags.DefaultOpen)):
                 self._build_wrench()
             if imgui.CollapsingHeader("Payload", int(imgui.TreeNodeFlags.DefaultOpen)):
