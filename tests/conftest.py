@@ -1,5 +1,9 @@
 """Options and rules that all tests share."""
 
+import tempfile
+
+import pytest
+
 LONG = ("fuzz", "soak")
 
 
@@ -14,3 +18,11 @@ def pytest_collection_modifyitems(config, items):
     if long:
         config.hook.pytest_deselected(items=long)
         items[:] = [item for item in items if item not in set(long)]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def temporary_files_go_with_the_tests(tmp_path_factory):
+    """What the package writes into the temporary folder, such as the history of a divergence."""
+    tempfile.tempdir = str(tmp_path_factory.mktemp("temporary"))
+    yield
+    tempfile.tempdir = None
