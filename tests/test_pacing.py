@@ -1,12 +1,17 @@
-"""The schedule against virtual clocks."""
+"""The schedule against virtual clocks, and the wait against the real one."""
 
 import math
+import signal
+import time
 
+import mujoco
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.reference.pacing import ReferencePacer
+from xbot2_fast import SimulatorWrapper
 from xbot2_fast.pacing import Pacing, PacingReport, check_target_rtf
 
 pytestmark = pytest.mark.core
@@ -26,12 +31,12 @@ class VirtualClock:
         self.now += ns + self.oversleep
 
 
-def drive(stage, clock: VirtualClock, time: float) -> None:
+def drive(stage, clock: VirtualClock, simulation_time: float) -> None:
     """What the compiled stage does behind a step, on a virtual clock."""
-    due = stage.due(time, clock())
+    due = stage.due(simulation_time, clock())
     if due > clock():
         clock.sleep(due - clock())
-    stage.started(due, time, clock())
+    stage.started(due, simulation_time, clock())
 
 
 @given(
@@ -155,3 +160,74 @@ def test_infinity_only_where_allowed():
 def test_a_sync_interval_must_be_finite_and_not_negative(bad):
     with pytest.raises(ValueError, match="sync_interval: expected"):
         Pacing(1.0, bad)
+
+
+def test_the_window_keeps_the_mean_and_the_worst_lateness():
+    stage = Pacing(1.0).stage
+    for k, late in enumerate([300_000, 900_000, 0, -500_000, 600_000]):
+        stage.started(1_000_000_000, k * 1e-3, 1_000_000_000 + late)
+    _, mean, worst, lost = stage.take_window(0.004, 2_000_000_000)
+    assert mean == pytest.approx(0.36e-3)  # early counts as on time
+    assert worst == pytest.approx(0.9e-3)
+    assert lost == 0.0
+    assert stage.take_window(0.004, 3_000_000_000)[1:] == (0.0, 0.0, 0.0)
+
+
+def test_a_time_that_went_back_starts_the_schedule_anew_and_loses_nothing():
+    clock, pacing = VirtualClock(), Pacing(1.0)
+    for k in range(500):
+        drive(pacing.stage, clock, 1.0 + k * 1e-3)
+    now = clock.now
+    assert pacing.stage.due(0.25, now) == now
+    drive(pacing.stage, clock, 0.25)
+    drive(pacing.stage, clock, 0.75)
+    assert clock.now - now == 500_000_000
+    assert pacing.lost == 0.0
+
+
+# ---- the wait itself, on the real clock; only lower bounds and medians, which a loaded machine keeps
+
+
+@pytest.fixture
+def simulator(tmp_path):
+    model = mujoco.MjModel.from_xml_string(
+        "<mujoco><worldbody><body><joint/><geom size='.1'/></body></worldbody></mujoco>"
+    )
+    model.opt.timestep = 0.001
+    made = []
+
+    def make(**arguments) -> SimulatorWrapper:
+        made.append(SimulatorWrapper(model, viewer=False, socket_path=str(tmp_path / "s.sock"), **arguments))
+        return made[-1]
+
+    yield make
+    for sim in made:
+        sim.close()
+
+
+def test_signals_and_requests_wake_the_wait_and_do_not_end_it(simulator):
+    sim = simulator(target_rtf=0.01)
+    sim.run()
+    before = signal.signal(signal.SIGALRM, lambda *_: sim._requests.file(lambda: None))
+    signal.setitimer(signal.ITIMER_REAL, 0.02, 0.02)
+    try:
+        start = time.monotonic()
+        for _ in range(3):
+            sim.run()
+        assert time.monotonic() - start > 0.29
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize(("sync_interval", "waits"), [(0.0, True), (0.05, False)])
+def test_with_a_sync_interval_most_steps_do_not_wait(simulator, sync_interval, waits):
+    sim = simulator(target_rtf=0.5, sync_interval=sync_interval)
+    sim.run()
+    times = []
+    for _ in range(200):
+        sim.run()
+        times.append(time.monotonic())
+    gaps = np.diff(times)
+    assert gaps.sum() > 0.3  # on schedule in both cases
+    assert (np.median(gaps) > 0.001) == waits

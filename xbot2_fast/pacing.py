@@ -58,7 +58,8 @@ class Pacing:
 
     Args:
         target_rtf: simulated seconds per wall second; math.inf for no waiting at all.
-        sync_interval: least wall time between two waits [s]; 0 waits behind each step.
+        sync_interval: least wall time from one wait to the next [s], by which the simulation may run ahead of the
+            schedule; 0 waits behind each step.
     Raises:
         ValueError: a bad argument.
     """

@@ -86,7 +86,8 @@ class SimulatorWrapper:
         ros, ros_node_name, ros_robot_description_topic, urdf_str, srdf_str, terrain_scan_topic: accepted, so that
             scripts run unchanged; this version publishes nothing to ROS 2, and says so once with ros=True.
         send_state_decimation: publish the state in every n-th step.
-        sync_interval: least wall time between two pacing waits [s]; 0 waits behind each step.
+        sync_interval: least wall time from one pacing wait to the next [s], by which the simulation may run ahead of
+            the schedule; 0 waits behind each step.
         target_rtf: simulated seconds per wall second; math.inf runs as fast as the machine can.
         socket_path: where the controller finds us; default /tmp/mj_simulator_server.sock.
         spawn_locations: (n, 3) world positions of the first free joint [m]: the robot starts and respawns upright at a

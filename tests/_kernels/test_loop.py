@@ -1,8 +1,20 @@
 """The order in which stages run, and how they ask for Python."""
 
+import math
+
 import mujoco
 import pytest
-from xbot2_fast._kernels._loop import EveryInterval, EverySteps, Flag, ResetWatch, StepLoop
+from xbot2_fast._kernels._loop import (
+    DIVERGED,
+    HELD,
+    IN_POST_STEP,
+    IN_PRE_STEP,
+    EveryInterval,
+    EverySteps,
+    Flag,
+    ResetWatch,
+    StepLoop,
+)
 
 pytestmark = pytest.mark.core
 
@@ -77,6 +89,44 @@ def test_an_interrupted_phase_can_be_started_over(loop):
     loop.before(second, 1)
     first.raise_()
     assert loop.pre_step() == 1
+    loop.rewind()
+    assert asked(loop.pre_step) == [1]
+
+
+def test_run_steps_at_once_and_names_the_part_in_which_a_stage_asks():
+    model = mujoco.MjModel.from_xml_string(
+        "<mujoco><worldbody><body><joint/><geom size='.1'/></body></worldbody></mujoco>"
+    )
+    model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_AUTORESET)
+    data, free, before, behind, reasons = mujoco.MjData(model), Flag(), Flag(), Flag(), []
+    loop = StepLoop(model, data, free, lambda why, exception: reasons.append((why, exception)))
+    loop.before(before, 0)
+    loop.after(behind, 0)
+    assert loop.run() is None
+    free.raise_()
+    assert loop.run() is True
+    before.raise_()
+    loop.run()
+    assert asked(loop.pre_step) == [1]  # the stage is told of once
+    before.lower()
+    behind.raise_()
+    loop.run()
+    assert asked(loop.post_step) == [1]
+    assert loop.steps == 2
+    behind.lower()
+    data.qvel[0] = math.inf
+    loop.run()
+    assert reasons == [(HELD, None), (IN_PRE_STEP, None), (IN_POST_STEP, None), (DIVERGED, None)]
+
+
+def test_a_run_that_was_interrupted_can_be_started_over():
+    model = mujoco.MjModel.from_xml_string("<mujoco/>")
+    free, before = Flag(), Flag()
+    free.raise_()
+    before.raise_()
+    loop = StepLoop(model, mujoco.MjData(model), free, lambda why, exception: why)
+    loop.before(before, 0)
+    assert loop.run() == IN_PRE_STEP
     loop.rewind()
     assert asked(loop.pre_step) == [1]
 

@@ -85,9 +85,13 @@ def test_errors_in_other_threads_stay_in_their_thread(simulation):
     assert outcomes == ["caught"] * 800
 
 
-def test_the_bindings_still_trap_their_own_errors(simulation, tmp_path, monkeypatch):
+@pytest.mark.parametrize("after_ours", [False, True])
+def test_the_bindings_still_trap_their_own_errors(simulation, tmp_path, monkeypatch, after_ours):
     monkeypatch.chdir(tmp_path)  # outside our guards MuJoCo writes its log file, as ever
     small = mujoco.MjModel.from_xml_string(STARVED)
+    if after_ours:  # our guard is gone then, its place on the stack included
+        with pytest.raises(mujoco.FatalError):
+            StepLoop(small, mujoco.MjData(small)).step()
     with pytest.raises(mujoco.FatalError):
         mujoco.mj_step(small, mujoco.MjData(small))
 

@@ -118,7 +118,8 @@ cdef int _pace(void* context, Clock* clock) noexcept nogil:
     if s.window_now == 0:
         s.window_now = clock.now
         s.window_time = clock.time
-    if due > clock.now and clock.now - w.last_wait >= w.sync_interval:
+    # The second rule keeps a fast model from running far ahead between two waits.
+    if due > clock.now and max(clock.now - w.last_wait, due - clock.now) >= w.sync_interval:
         ready = xb_wait(w.fds, w.nfds, due - clock.now)
         clock.now = monotonic_ns()
         if ready or clock.now < due:   # a request, or a signal: let Python look, then wait on
