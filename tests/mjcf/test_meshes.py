@@ -1,10 +1,12 @@
 """Meshes: every format is read, degenerate ones are stood in for, and equal input gives equal bytes."""
 # ruff: noqa: E501  (XML in one piece)
 
+import contextlib
 import hashlib
 import os
 import subprocess
 import sys
+import threading
 import warnings
 
 import mujoco
@@ -12,8 +14,9 @@ import numpy as np
 import pytest
 import trimesh
 
+from tests.centauro import robots_folder
 from tests.mjcf.urdfs import INERTIAL, generate, joint, link, robot
-from xbot2_fast.mjcf import ModelError, mesh_conversion, mesh_files
+from xbot2_fast.mjcf import MjcfGenerator, ModelError, mesh_conversion, mesh_files, mesh_jobs
 from xbot2_fast.mjcf.mesh_files import MeshError, read_mesh, write_stl
 from xbot2_fast.mjcf.mesh_jobs import Job, run_jobs
 from xbot2_fast.mjcf.output_folder import content_hash
@@ -22,6 +25,13 @@ from xbot2_fast.mjcf.output_folder import content_hash
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def shared_cache(monkeypatch, request):
+    """The user's cache, for whole robots; what this version converted before is what it would make again."""
+    request.getfixturevalue("own_cache")
+    monkeypatch.delenv("XDG_CACHE_HOME")
 
 
 def with_mesh(file, role="visual", attributes="", material="") -> str:
@@ -64,6 +74,8 @@ def test_every_format_keeps_its_shape(tmp_path, suffix, role):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # pycollada's
             content = BOX.export(file_type=suffix)
+        if suffix == "dae":
+            content = content.replace(b"Y_UP", b"Z_UP")  # pycollada's default, which trimesh does not mean
         file.write_bytes(content.encode() if isinstance(content, str) else content)
     model, notes = model_and_notes(with_mesh(file, role), tmp_path)
     low, high = bounds(model)
@@ -102,15 +114,73 @@ def collada(up="Z_UP", lift=0, m1="#m1") -> str:
     return COLLADA.format(up=up, lift=lift, effects=effects, m1=m1)
 
 
-@pytest.mark.parametrize("up", ["Z_UP", "Y_UP", "X_UP"])
-def test_collada_units_and_node_transforms(tmp_path, up):
+# The box's far corner, 0.1 x 0.2 x 0.3 m along the file's x, y and z, raised by 0.5 m along its z; in the URDF's axes.
+AXES = {
+    "Z_UP": ([0, 0, 0.5], [0.1, 0.2, 0.8]),
+    "Y_UP": ([0, -0.8, 0], [0.1, -0.5, 0.2]),
+    "X_UP": ([-0.2, -0.8, 0], [0, -0.5, 0.1]),
+}
+
+
+@pytest.mark.parametrize("up", AXES)
+def test_collada_units_axes_and_node_transforms(tmp_path, up):
     (tmp_path / "m.dae").write_text(collada(up, lift=50))
     model, notes = model_and_notes(with_mesh("m.dae", "collision"), tmp_path, urdf_path=tmp_path / "r.urdf")
     low, high = bounds(model)
-    np.testing.assert_allclose(low - [0, 0, 1], [0, 0, 0.5], atol=1e-6)
-    np.testing.assert_allclose(high - [0, 0, 1], [0.1, 0.2, 0.8], atol=1e-6)
+    np.testing.assert_allclose(low - [0, 0, 1], AXES[up][0], atol=1e-6)
+    np.testing.assert_allclose(high - [0, 0, 1], AXES[up][1], atol=1e-6)
     assert any("unit of 0.01 m applied" in note for note in notes)
-    assert any(f"up-axis {up} was not applied" in note for note in notes) == (up != "Z_UP")
+    assert any(f"up-axis {up} applied" in note for note in notes) == (up != "Z_UP")
+
+
+def test_the_up_axis_that_meshlab_writes_over_anything_is_reported_and_not_applied(tmp_path):
+    tool = "<asset><contributor><authoring_tool>VCGLib | MeshLab</authoring_tool></contributor>"
+    (tmp_path / "m.dae").write_text(collada("Y_UP").replace("<asset>", tool))
+    model, notes = model_and_notes(with_mesh(tmp_path / "m.dae"), tmp_path)
+    assert any("up-axis Y_UP was not applied: MeshLab writes it over any coordinates" in note for note in notes)
+    np.testing.assert_allclose(bounds(model)[1], [0.1, 0.2, 1.3], atol=1e-6)
+
+
+def placed(robot: str, link_name: str, tmp_path):
+    """Bounds of each mesh geom of a link in the link's frame, by group (1 visual, 0 collision), and the link's notes."""
+    urdf = robots_folder() / robot
+    generator = MjcfGenerator("r", urdf.read_bytes(), tmp_path / "out", urdf_path=urdf)
+    model, _ = generator.create_mj_model_data()
+    body = model.body(link_name).id
+    found: dict[int, list] = {0: [], 1: []}
+    for geom in range(model.ngeom):
+        if model.geom_bodyid[geom] == body and model.geom_type[geom] == mujoco.mjtGeom.mjGEOM_MESH:
+            found[int(model.geom_group[geom])].append(bounds(model, geom))
+    joined = {
+        group: (np.min([low for low, _ in parts], axis=0), np.max([high for _, high in parts], axis=0))
+        for group, parts in found.items()
+        if parts
+    }
+    return joined, [note.what for note in generator.report.notes if note.link == link_name]
+
+
+def test_icubs_thigh_reaches_from_hip_to_knee(tmp_path, shared_cache):
+    """Its 56 meshes are y up and say so: taken as z up, the thigh would point sideways, along x."""
+    found, notes = placed("icub_description/robots/icub.urdf", "l_upper_leg", tmp_path)
+    for low, high in found.values():
+        assert -0.26 < low[1] < -0.2236 < 0 <= high[1] + 1e-3  # the knee is at y = -0.2236, the hip at 0
+        assert max(abs(low[0]), abs(high[0])) < 0.1
+    assert len(found) == 2
+    assert sum("up-axis Y_UP applied" in note for note in notes) == 2
+
+
+@pytest.mark.parametrize("number", [1, 3, 4])
+def test_tiagos_collisions_lie_over_their_visuals(tmp_path, shared_cache, number):
+    """Its collisions are MeshLab's, z up under Y_UP, its visuals STL; turned, arm 3 would share 7 % with its visual."""
+    found, notes = placed("tiago_description/robots/tiago.urdf", f"arm_{number}_link", tmp_path)
+    np.testing.assert_allclose(found[0], found[1], atol=0.01)
+    assert any("up-axis Y_UP was not applied" in note for note in notes)
+
+
+def test_gltf_coordinates_are_taken_as_z_up_and_that_is_reported(tmp_path):
+    BOX.export(tmp_path / "box.glb")
+    model, notes = model_and_notes(with_mesh(tmp_path / "box.glb"), tmp_path)
+    assert any("its coordinates are taken as z up, as in RViz" in note for note in notes)
 
 
 def test_collada_materials_become_one_geom_each(tmp_path):
@@ -329,6 +399,80 @@ def test_any_number_of_workers_gives_the_same_bytes(tmp_path, monkeypatch):
         assert all(results[job].files == ["0.stl"] for job in jobs[:-1])
         caches.append(tree_hash(tmp_path / f"c{workers}"))
     assert caches[0] == caches[1] == caches[2]
+
+
+def test_a_worker_that_dies_costs_its_mesh_only(tmp_path, monkeypatch):
+    BOX.export(tmp_path / "good.ply")
+    os.mkfifo(tmp_path / "stuck.stl")  # its reader waits until someone writes
+    (tmp_path / "empty.ply").touch()
+    jobs = [Job(path.name, path.suffix, "visual", path) for path in sorted(tmp_path.iterdir()) if path.is_file()]
+    stuck = Job("stuck", ".stl", "visual", tmp_path / "stuck.stl")
+    started = []
+    start = mesh_jobs._Worker._start
+
+    def recorded(worker):
+        start(worker)
+        started.append(worker._process)
+
+    monkeypatch.setattr(mesh_jobs._Worker, "_start", recorded)
+
+    def kill():
+        with (tmp_path / "stuck.stl").open("wb"):  # opens once the worker reads
+            started[-1].kill()
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    results = run_jobs([stuck, *jobs], workers=1)
+    killer.join()
+    by_name = {job.path.name: result for job, result in results.items()}
+    assert by_name["good.ply"].files == ["0.stl"]
+    assert str(by_name["stuck.stl"]) == "the process that converted it died (out of memory?)"
+    assert isinstance(by_name["empty.ply"], MeshError)
+    assert "died" not in str(by_name["empty.ply"])  # the next worker looked at it
+    assert len(started) == 2
+    assert all(process.poll() is not None for process in started)
+
+
+def test_a_dead_worker_is_reported_with_link_and_file(tmp_path, monkeypatch):
+    """Every worker of this test ends before it reads a line."""
+    BOX.export(tmp_path / "b.ply")
+    monkeypatch.setattr(mesh_jobs, "_SMALL", 0)
+    monkeypatch.setattr(mesh_jobs, "_COMMAND", ["true"])
+    with pytest.raises(ModelError, match=r"link 'tip': .*b\.ply: the process that converted it died"):
+        generate(with_mesh(tmp_path / "b.ply"), tmp_path)
+
+
+def test_an_unexpected_error_names_the_mesh(tmp_path, monkeypatch):
+    BOX.export(tmp_path / "b.ply")
+
+    def odd(*arguments):
+        raise ZeroDivisionError("odd")
+
+    monkeypatch.setattr(mesh_jobs, "convert_mesh", odd)
+    with pytest.raises(ModelError, match=r"link 'tip': .*b\.ply: it cannot be converted \(ZeroDivisionError: odd\)"):
+        generate(with_mesh(tmp_path / "b.ply"), tmp_path)
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_progress_bar_on_a_terminal_only(tmp_path, terminal):
+    for k in range(2):
+        trimesh.creation.box((1, 1, 1 + k)).export(tmp_path / f"m{k}.ply")
+    shapes = "".join(f'<visual><geometry><mesh filename="m{k}.ply"/></geometry></visual>' for k in range(2))
+    (tmp_path / "r.urdf").write_text(robot(link("a", shapes)))
+    command = [sys.executable, "-m", "xbot2_fast.mjcf.command", "r.urdf", "-o", "out"]
+    ours, theirs = os.openpty() if terminal else os.pipe()
+    done = subprocess.Popen(
+        command, cwd=tmp_path, env={**os.environ, "TERM": "xterm"}, stderr=theirs, stdout=subprocess.DEVNULL
+    )
+    os.close(theirs)
+    written = b""
+    with contextlib.suppress(OSError):  # how a terminal says that its other end is closed
+        while block := os.read(ours, 4096):
+            written += block
+    os.close(ours)
+    assert done.wait() == 0
+    assert (b"converting meshes" in written) == terminal
+    assert (b"100%" in written) == terminal
 
 
 def test_a_second_run_converts_nothing(tmp_path, monkeypatch):

@@ -19,7 +19,7 @@ from xbot2_fast.mjcf.mesh_files import (
     write_stl,
 )
 
-VERSION = 2  # of the conversion; results of another version in the cache are not used
+VERSION = 3  # of the conversion; results of another version in the cache are not used
 MOST_FACES = 200_000  # MuJoCo's limit for an STL
 _FLAT = 1e-6  # thickness / size below which a mesh has no volume to speak of
 THICKNESS = 1e-3  # [m] of the boxes and plates that stand for flat meshes

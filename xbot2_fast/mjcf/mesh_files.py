@@ -52,7 +52,7 @@ def read_mesh(path: Path, suffix: str) -> tuple[list[Part], list[str]]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # pycollada's use of NumPy is nobody's concern here
-            parts = _read_collada(path, notes) if suffix == ".dae" else _read_stl_or_other(path, suffix)
+            parts = _read_collada(path, notes) if suffix == ".dae" else _read_stl_or_other(path, suffix, notes)
     except MeshError:
         raise
     except Exception as error:  # whatever a parser makes of junk
@@ -86,13 +86,15 @@ def is_single_obj(path: Path) -> bool:
     return len(re.findall(rb"^[og][ \t]", text, re.MULTILINE)) <= 1
 
 
-def _read_stl_or_other(path: Path, suffix: str) -> list[Part]:
+def _read_stl_or_other(path: Path, suffix: str, notes: list[str]) -> list[Part]:
     if suffix == ".stl" and is_binary_stl(path):
         return [Part(np.fromfile(path, _STL_RECORD, offset=84)["corners"].astype(np.float64))]
     import trimesh
 
     if suffix == ".stl" and b"facet" not in path.read_bytes()[:4096]:
         raise MeshError("it is neither a binary STL of the length it announces nor an ASCII STL")
+    if suffix in (".glb", ".gltf"):
+        notes.append("its coordinates are taken as z up, as in RViz")
     scene = trimesh.load_scene(path, file_type=suffix.removeprefix("."), process=False)
     parts = []
     for node in sorted(scene.graph.nodes_geometry):
@@ -141,22 +143,32 @@ def _collada_parts(path: Path, text: bytes, notes: list[str]) -> list[Part]:
                 _once(notes, f"{type(primitive).__name__} left out: only surfaces are shown")
                 continue
             corners = np.asarray(triangles.vertex, np.float64)[np.asarray(triangles.vertex_index)]
-            corners = _in_metres(corners, document.assetInfo, notes)
+            corners = _in_urdf_axes(corners, document.assetInfo, notes)
             parts.append(Part(corners, _collada_color(primitive.material, path, notes)))
     return parts
 
 
-def _in_metres(corners: NDArray, info, notes: list[str]) -> NDArray:
-    """Metres, as the file's asset element says what its numbers are.
+# From a file's axes to z up, as COLLADA defines them: right, up and inwards are (x, y, z), (-y, x, z), (x, z, -y).
+_TO_Z_UP = {
+    "X_UP": np.array([[0, -1, 0], [0, 0, -1], [1, 0, 0]], np.float64),
+    "Y_UP": np.array([[1, 0, 0], [0, 0, -1], [0, 1, 0]], np.float64),
+}
+# MeshLab's exporter (VCGLib) writes Y_UP over whatever coordinates the mesh had, which in a URDF are z up.
+_ALWAYS_WRITES_Y_UP = ("vcglib", "meshlab")
 
-    Its up-axis is not applied: URDF frames are z up, RViz ignores it, and exporters write Y_UP over coordinates that
-    are z up (Go1's trunk and the links of Borinot and HexTilt lie on their side when it is applied).
-    """
-    unit = float(info.unitmeter or 1.0)
+
+def _in_urdf_axes(corners: NDArray, info, notes: list[str]) -> NDArray:
+    """Metres and z up, as the file's asset element says what its numbers are; MeshLab's Y_UP means nothing."""
+    unit, up = float(info.unitmeter or 1.0), info.upaxis
     if unit != 1.0:
         _once(notes, f"unit of {unit:g} m applied")
-    if info.upaxis not in (None, "Z_UP"):
-        _once(notes, f"its up-axis {info.upaxis} was not applied, as in RViz")
+    if up in _TO_Z_UP:
+        tools = " ".join(str(who.authoring_tool or "") for who in info.contributors).lower()
+        if up == "Y_UP" and any(name in tools for name in _ALWAYS_WRITES_Y_UP):
+            _once(notes, f"its up-axis {up} was not applied: MeshLab writes it over any coordinates")
+        else:
+            _once(notes, f"up-axis {up} applied")
+            corners = corners @ _TO_Z_UP[up].T
     return corners * unit
 
 

@@ -18,6 +18,7 @@ from xbot2_fast.mjcf.mesh_conversion import VERSION, Converted, cache_folder, co
 from xbot2_fast.mjcf.mesh_files import MeshError
 
 _RESULT = "result.json"
+_COMMAND = [sys.executable, "-m", "xbot2_fast.mjcf.mesh_worker"]
 _SMALL = 4_000_000  # bytes: less than this in all is converted here, since starting processes would take longer
 
 
@@ -72,6 +73,8 @@ def run_job(job: Job) -> str | None:
             fresh.rename(job.folder)
     except MeshError as error:
         return str(error)
+    except Exception as error:  # one odd mesh is reported with its name and its link, like the others
+        return f"it cannot be converted ({type(error).__name__}: {error})"
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
     return None
@@ -129,8 +132,7 @@ class _Worker:
         self._start()
 
     def _start(self) -> None:
-        command = [sys.executable, "-m", "xbot2_fast.mjcf.mesh_worker"]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._process = subprocess.Popen(_COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def convert(self, job: Job) -> str | None:
         """Error text of one conversion, None when it went well."""
