@@ -1,6 +1,7 @@
 """The command xbot2-mjcf."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -8,6 +9,7 @@ import mujoco
 import pytest
 
 from tests.mjcf.urdfs import CONFIG, ROBOT
+from tests.tools import display, eventually, needs
 from xbot2_fast.mjcf.command import main
 
 SRDF = '<robot><group_state name="home"><joint name="fl_hip" value="0.3"/></group_state></robot>'
@@ -38,6 +40,43 @@ def test_renders_a_picture(tmp_path):
         pytest.skip("no OpenGL here")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "robot.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_views_the_model_in_a_window(tmp_path):
+    """The viewer opens on the robot and the command ends well when its window is closed with its own key."""
+    needs("Xvfb", "xdotool")
+    with display() as name:
+        environment = {**os.environ, "DISPLAY": name, "MUJOCO_GL": "glfw"}
+
+        def xdotool(*words: str) -> str:
+            return subprocess.run(["xdotool", *words], env=environment, capture_output=True, text=True).stdout.strip()
+
+        command = [sys.executable, "-m", "xbot2_fast.mjcf.command", str(ROBOT), "-o", str(tmp_path / "out"), "--view"]
+        viewer = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
+        try:
+            shown = ("search", "--onlyvisible", "--name", "MuJoCo : robot")  # the title that follows the loaded model
+            eventually(lambda: xdotool(*shown) or viewer.poll() is not None)
+            assert viewer.poll() is None
+            window = xdotool(*shown).split()[0]
+
+            def closed() -> bool:
+                xdotool("windowfocus", window)
+                xdotool("key", "ctrl+q")
+                return viewer.poll() is not None
+
+            eventually(closed)
+            assert viewer.returncode == 0
+        finally:
+            viewer.kill()
+            viewer.wait()
+
+
+def test_view_without_a_display_is_refused_before_anything_is_converted(tmp_path, monkeypatch, capsys):
+    monkeypatch.delenv("DISPLAY", raising=False)
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    assert main([str(ROBOT), "-o", str(tmp_path / "out"), "--view"]) == 1
+    assert "--view: there is no display (DISPLAY is not set)" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import inspect
 import os
 import shutil
+import sys
 
 import mujoco
 import numpy as np
@@ -264,3 +265,18 @@ def test_packages_are_found_in_every_place(tmp_path, package, monkeypatch, form,
         urdf_path = package["arm"] / "urdf" / "arm.urdf"
     text = URDF.replace("package://arm/meshes/base.stl", form)
     assert MjcfGenerator("arm", text, tmp_path / "out", urdf_path=urdf_path).create_mj_model_data()[0].nmesh == 1
+
+
+def test_packages_are_found_with_rospkg(tmp_path, package, monkeypatch):
+    """ROS_ROOT is a place that only rospkg looks at."""
+    for variable in ("ROS_PACKAGE_PATH", "AMENT_PREFIX_PATH"):
+        monkeypatch.delenv(variable, raising=False)
+    (package["arm"] / "package.xml").write_text("<package><name>arm</name></package>")
+    monkeypatch.setenv("ROS_ROOT", str(tmp_path / "ws"))
+    generator = MjcfGenerator("arm", URDF, tmp_path / "out", urdf_path=tmp_path / "arm.urdf")
+    assert generator.create_mj_model_data()[0].nmesh == 1
+    with pytest.raises(ModelError, match="package 'leg' was not found"):
+        MjcfGenerator("arm", URDF.replace("//arm/", "//leg/"), tmp_path / "out", urdf_path=tmp_path / "arm.urdf")
+    monkeypatch.setitem(sys.modules, "rospkg", None)  # as where it is not installed
+    with pytest.raises(ModelError, match="package 'arm' was not found"):
+        MjcfGenerator("arm", URDF, tmp_path / "out", urdf_path=tmp_path / "arm.urdf")

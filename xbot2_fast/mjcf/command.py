@@ -2,6 +2,7 @@
 
 import argparse
 import logging
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -130,6 +131,8 @@ def print_report(report: Report) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> None:
+    if arguments.view and sys.platform == "linux" and not {"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys():
+        raise ModelError("--view: there is no display (DISPLAY is not set); --picture FILE.png needs none")
     generator = convert(arguments)
     model, data = generator.create_mj_model_data()
     print_report(generator.report)
