@@ -281,6 +281,10 @@ def test_without_a_controller_joints_are_held_or_only_damped():
 # ---- against the reference
 
 
+def assert_same_bits(got, expected):
+    np.testing.assert_array_equal(got.view(np.int64), expected.view(np.int64))
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_equals_the_reference_bit_for_bit(seed):
     rng = np.random.default_rng(seed)
@@ -288,18 +292,30 @@ def test_equals_the_reference_bit_for_bit(seed):
     twin, data = copy.copy(model), mujoco.MjData(model)
     joints = actuation.scalar_joints(model)
     data, drives = drive(model, data)
-    for _ in range(20):
+    state, applied = np.full((8, len(joints)), np.nan), np.zeros((5, len(joints)))
+    for turn in range(20):
         sent = reference.random_state(rng, data)
+        data.qfrc_actuator[:] = rng.normal(size=model.nv)
         other = copy.copy(data)
-        drives.apply(sent.ravel())
+        drives.gather(state.ravel())
+        assert_same_bits(state, reference.gather(twin, other, joints, applied, turn > 0))
+        match turn % 4:
+            case 0 | 1:
+                drives.apply(sent.ravel())
+                applied = sent
+            case _:
+                drives.let_go(turn % 4 == 2)
+                applied = reference.let_go(twin, other, joints, applied, turn % 4 == 2)
         drives.update()
-        reference.apply(twin, other, joints, sent)
-        for got, expected in (
+        reference.apply(twin, other, joints, applied)
+        for ours, theirs in (
             (data.ctrl, other.ctrl),
             (model.actuator_gainprm, twin.actuator_gainprm),
             (model.actuator_biasprm, twin.actuator_biasprm),
         ):
-            np.testing.assert_array_equal(got.view(np.int64), expected.view(np.int64))
+            assert_same_bits(ours, theirs)
+        drives.gather(state.ravel())
+        assert_same_bits(state, reference.gather(twin, other, joints, applied, True))
 
 
 def test_random_models_reach_every_law_and_joints_without_one():

@@ -11,22 +11,33 @@ from tests.reference import command_delay as reference
 from xbot2_fast.command_delay import RING, CommandDelay
 
 STEP = 0.001
+WORDS = 3  # of a command; all of a command have its value
+
+
+def _value(there, out):
+    assert not there or (out == out[0]).all()
+    return out[0] if there else None
 
 
 def receive(delay, value, time):
-    out = np.full(1, np.nan)
-    return out[0] if delay.ring.receive(np.array([float(value)]), time, out) else None
+    out = np.full(WORDS, np.nan)
+    return _value(delay.ring.receive(np.full(WORDS, float(value)), time, out), out)
 
 
 def due(delay, time):
-    out = np.full(1, np.nan)
-    return out[0] if delay.ring.due(time, out) else None
+    out = np.full(WORDS, np.nan)
+    return _value(delay.ring.due(time, out), out)
+
+
+def assert_same_counts(ours, theirs):
+    assert (ours.waiting, ours.overflowed) == (len(theirs.waiting), theirs.overflowed)
+    assert ours.ring.superseded == theirs.superseded
 
 
 @pytest.mark.requirement("S0-023", "S0-029")
 @pytest.mark.parametrize("steps", [1, 2, 3, 7, 20, 100, 333])
 def test_a_delay_of_n_timesteps_is_exactly_n_steps(steps):
-    delay = CommandDelay(1, STEP, steps * STEP)
+    delay = CommandDelay(WORDS, STEP, steps * STEP)
     time, times = 0.0, []
     for _ in range(5000):  # time as mj_step sums it up, with its rounding
         times.append(time)
@@ -41,7 +52,7 @@ def test_a_delay_of_n_timesteps_is_exactly_n_steps(steps):
 
 @pytest.mark.requirement("S0-026")
 def test_without_delay_a_command_acts_at_once():
-    delay = CommandDelay(1, STEP)
+    delay = CommandDelay(WORDS, STEP)
     assert delay.delay == 0
     assert receive(delay, 5, 1.0) == 5
     assert due(delay, 1.001) is None
@@ -49,7 +60,7 @@ def test_without_delay_a_command_acts_at_once():
 
 @pytest.mark.requirement("S0-034", "S0-035", "S0-030")
 def test_a_changed_delay_counts_for_later_commands_and_an_older_command_never_acts_after_a_newer_one():
-    delay = CommandDelay(1, STEP, 0.010)
+    delay = CommandDelay(WORDS, STEP, 0.010)
     assert receive(delay, 1, 0.000) is None  # due at 0.010
     delay.set_delay(0.002)
     assert receive(delay, 2, 0.001) is None  # due at 0.003: overtakes 1
@@ -69,7 +80,7 @@ def test_a_changed_delay_counts_for_later_commands_and_an_older_command_never_ac
 
 @pytest.mark.requirement("S0-030", "S0-029")
 def test_the_newest_due_command_acts_and_older_ones_are_skipped():
-    delay = CommandDelay(1, STEP, 0.002)
+    delay = CommandDelay(WORDS, STEP, 0.002)
     for i in range(5):
         assert receive(delay, i, 0.0001 * i) is None
     assert due(delay, 0.1) == 4
@@ -78,7 +89,7 @@ def test_the_newest_due_command_acts_and_older_ones_are_skipped():
 
 
 def test_restore_resets_the_value_and_leaves_deadlines():
-    delay = CommandDelay(1, STEP, 0.005)
+    delay = CommandDelay(WORDS, STEP, 0.005)
     delay.set_delay(0.1)
     receive(delay, 1, 0.0)
     delay.restore()
@@ -89,7 +100,7 @@ def test_restore_resets_the_value_and_leaves_deadlines():
 
 
 def test_a_full_ring_drops_its_oldest_and_counts_it():
-    delay = CommandDelay(1, STEP, 10.0)
+    delay = CommandDelay(WORDS, STEP, 10.0)
     for i in range(RING + 5):
         receive(delay, i, i * STEP)
     assert (delay.waiting, delay.overflowed) == (RING, 5)
@@ -98,7 +109,7 @@ def test_a_full_ring_drops_its_oldest_and_counts_it():
 
 @pytest.mark.parametrize("bad", [-1, math.nan, math.inf, "1", True, None])
 def test_a_bad_delay_is_refused_and_the_old_one_stays(bad):
-    delay = CommandDelay(1, STEP, 0.01)
+    delay = CommandDelay(WORDS, STEP, 0.01)
     with pytest.raises(ValueError, match="actuator delay: expected a finite number of seconds >= 0"):
         delay.set_delay(bad)
     assert delay.delay == 0.01
@@ -117,7 +128,7 @@ EVENTS = st.lists(
 @settings(max_examples=60, deadline=None)
 @given(EVENTS)
 def test_equals_the_reference(events):
-    ours, theirs = CommandDelay(1, STEP), reference.CommandDelay(STEP)
+    ours, theirs = CommandDelay(WORDS, STEP), reference.CommandDelay(STEP)
     time, value = 0.0, 0
     for kind, number in events:
         if kind == "delay":
@@ -131,12 +142,15 @@ def test_equals_the_reference(events):
             for _ in range(number):
                 time += STEP
                 assert due(ours, time) == theirs.due(time)
+        assert_same_counts(ours, theirs)
 
 
 def test_equals_the_reference_with_a_full_ring():
-    ours, theirs = CommandDelay(1, STEP, 2.0), reference.CommandDelay(STEP)
+    ours, theirs = CommandDelay(WORDS, STEP, 2.0), reference.CommandDelay(STEP)
     theirs.delay = 2.0
     for i in range(RING + 200):
         time = i * STEP * 0.5
         assert receive(ours, i, time) == theirs.receive(i, time)
         assert due(ours, time + 0.2) == theirs.due(time + 0.2)
+    assert_same_counts(ours, theirs)
+    assert ours.overflowed > 0

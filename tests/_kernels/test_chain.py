@@ -47,12 +47,17 @@ def _body(rng, depth, top):
     return f'<body pos="{_vector(rng, 3)}" quat="{_vector(rng, 4)}"{attribute}>{inside}</body>'
 
 
-def _random_model(rng):
+def random_xml(rng):
+    """A forest of bodies with all kinds of joints, each with sites and geoms."""
     bodies = "".join(_body(rng, 3, True) for _ in range(4))
-    return mujoco.MjModel.from_xml_string(f"<mujoco><worldbody>{_geom(rng)}{bodies}</worldbody></mujoco>")
+    return f"<mujoco><worldbody>{_geom(rng)}{bodies}</worldbody></mujoco>"
 
 
-def _randomise(rng, data):
+def _random_model(rng):
+    return mujoco.MjModel.from_xml_string(random_xml(rng))
+
+
+def randomise(rng, data):
     data.qpos[:] = rng.normal(size=data.qpos.shape) * 2  # quaternions far from unit length too
     data.mocap_pos[:] = rng.normal(size=data.mocap_pos.shape)
     data.mocap_quat[:] = rng.normal(size=data.mocap_quat.shape)
@@ -74,7 +79,7 @@ def test_poses_have_the_bits_of_mj_kinematics(case):
     chain = BodyChain(model, data, range(model.nbody))
     expected = mujoco.MjData(model)
     for _ in range(10):
-        _randomise(rng, data)
+        randomise(rng, data)
         chain.refresh()
         expected.qpos[:], expected.mocap_pos[:], expected.mocap_quat[:] = data.qpos, data.mocap_pos, data.mocap_quat
         mujoco.mj_kinematics(model, expected)
@@ -86,7 +91,7 @@ def test_poses_have_the_bits_of_mj_kinematics(case):
 def test_geom_site_and_inertia_frames_have_the_bits_of_mj_kinematics(case):
     rng, model, data = case
     chain = BodyChain(model, data, range(model.nbody))
-    _randomise(rng, data)
+    randomise(rng, data)
     chain.refresh()
     mujoco.mj_kinematics(model, data)
     pos, mat = np.empty(3), np.empty(9)
@@ -105,7 +110,7 @@ def test_geom_site_and_inertia_frames_have_the_bits_of_mj_kinematics(case):
 def test_one_body_visits_only_its_ancestors_and_leaves_the_data_alone(case):
     rng, model, data = case
     body = int(rng.integers(1, model.nbody))
-    _randomise(rng, data)
+    randomise(rng, data)
     state = data.qpos.copy(), data.xpos.copy(), data.xquat.copy(), data.xmat.copy()
     chain = BodyChain(model, data, [body])
     chain.refresh()

@@ -298,3 +298,4 @@ def test_no_command_is_torn(server, controller, two_cores, wanted):
     os.unlink(f"{server.endpoint.path}.client.{process.pid}")
     assert torn == 0
     assert taken >= wanted
+    assert server.clients[0].log.counters["torn"] > 0  # the server did meet the writer inside frames

@@ -7,11 +7,14 @@ class CommandDelay:
         self.tolerance = 0.25 * timestep
         self.capacity = capacity
         self.waiting = []  # (command, deadline), in the order received
+        self.overflowed = self.superseded = 0
 
     def receive(self, command, time):
         if self.delay > 0:
-            useless = [c for c in self.waiting if c[1] >= time + self.delay]  # could only act behind this newer one
-            self.waiting = [c for c in self.waiting if c not in useless][-(self.capacity - 1) :]
+            useful = [c for c in self.waiting if c[1] < time + self.delay]  # others could only act behind it
+            self.superseded += len(self.waiting) - len(useful)
+            self.waiting = useful[-(self.capacity - 1) :]
+            self.overflowed += len(useful) - len(self.waiting)
         self.waiting.append((command, time + self.delay))
         return self.due(time)
 
@@ -20,5 +23,6 @@ class CommandDelay:
         if not due:
             return None
         command = self.waiting[due[-1]][0]
+        self.superseded += due[-1]
         del self.waiting[: due[-1] + 1]
         return command
