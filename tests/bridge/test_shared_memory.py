@@ -4,6 +4,7 @@ import os
 import shutil
 import struct
 import subprocess
+import sys
 import sysconfig
 import time
 from pathlib import Path
@@ -12,9 +13,10 @@ import numpy as np
 import pytest
 
 from tests.bridge.conftest import Peer
-from xbot2_fast.bridge import BridgeServer, RobotState
+from xbot2_fast.bridge import BridgeClient, BridgeServer, RobotState
 from xbot2_fast.bridge.layout import Layout
 from xbot2_fast.bridge.messages import ImuState, JointState
+from xbot2_fast.bridge.segment import remove_dead_segments
 
 JOINTS = [f"j{i}" for i in range(8)]
 WORDS = 16
@@ -277,6 +279,41 @@ def test_no_state_is_torn(server, controller, two_cores, reads):
     begun_anew, torn = _read_torn(server, controller, reads, two_cores)
     assert torn == 0
     assert begun_anew > 0  # the reader did meet the writer inside frames
+
+
+PUBLISHER = """
+import os, sys
+from xbot2_fast.bridge import BridgeServer
+os.sched_setaffinity(0, {int(sys.argv[2])})
+with BridgeServer("unit", sys.argv[1], [f"j{i}" for i in range(8)], ["imu"], "shm") as server:
+    while not server.clients:
+        server.receive()
+    count = 0.0
+    while os.getppid() == int(sys.argv[3]):
+        for _ in range(1000):
+            count += 1
+            server._numbers[:] = count
+            server.port.commit(count)
+"""
+
+
+def test_no_state_that_our_own_client_reads_is_torn(tmp_path, two_cores):
+    path = str(tmp_path / "s")
+    process = subprocess.Popen([sys.executable, "-c", PUBLISHER, path, str(two_cores), str(os.getpid())])
+    try:
+        with BridgeClient(path, timeout=60) as client:
+            numbers = np.frombuffer(client._numbers)
+            read = torn = 0
+            while read < 50_000 or not client._port.torn:
+                if client._port.read(client._numbers):
+                    read += 1
+                    torn += numbers.min() != numbers.max()
+            del numbers
+    finally:
+        process.kill()
+        process.wait()
+        remove_dead_segments()
+    assert torn == 0
 
 
 @pytest.mark.parametrize("wanted", [10_000, pytest.param(2_000_000, marks=pytest.mark.soak)])

@@ -26,7 +26,7 @@ class Apply:
             self.silence = 0
 
     def step(self, command, time, now):
-        """`command` (q dq tau k d, one row each) came for this step, or None; True when a controller was lost or is back."""
+        """`command` (q dq tau k d, one row each) came, or None; whether the controller was lost or is back."""
         was_lost = self.lost
         if command is not None:
             self.silence, self.lost = 0, False

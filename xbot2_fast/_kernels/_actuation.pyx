@@ -90,7 +90,7 @@ cdef void drives_gather(Drives* d, double* out) noexcept nogil:
         k[j] = gain * (g * g)
         b[j] = -d.bias[d.actuator[j] * d.bias_stride + 2] * (g * g)
         if d.law[j] == POSITION:
-            qref[j] = d.u[d.ctrl[j]] / g
+            qref[j] = d.u[d.ctrl[j]] if g == 1.0 else d.u[d.ctrl[j]] / g   # a division takes longer than the rest
         else:
             qref[j] = d.a[d.act[j]] / g
             if not d.commanded:

@@ -8,6 +8,7 @@ import socket
 import stat
 from glob import escape, glob
 
+from xbot2_fast._kernels._datagram import DatagramReader
 from xbot2_fast.bridge.permissions import Access
 from xbot2_fast.bridge.segment import process_alive
 
@@ -27,6 +28,10 @@ class Endpoint:
         path: where; its directory is made, a socket that nobody listens on is replaced.
         access: mode and group of the socket file.
         longest: longest datagram that can be received whole [bytes].
+
+    Attributes:
+        receive: see `DatagramReader.receive`.
+
     Raises:
         OSError: a live simulator has the path, something that is no socket is there, or it cannot be bound.
         ValueError: the path is too long for a socket.
@@ -39,8 +44,6 @@ class Endpoint:
                 f"socket_path: at most {LONGEST_PATH} bytes, got {len(os.fsencode(self.path))}: {self.path!r}; "
                 "choose a shorter one with --socket-path"
             )
-        self._buffer = bytearray(longest)
-        self._view = memoryview(self._buffer)
         os.makedirs(os.path.dirname(self.path), exist_ok=True)
         _make_way(self.path)
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -53,22 +56,11 @@ class Endpoint:
         except BaseException:
             self.socket.close()
             raise
+        self.receive = DatagramReader(self.socket.fileno(), longest).receive
         _remove_dead_clients(self.path)
 
     def fileno(self) -> int:
         return self.socket.fileno()
-
-    def receive(self) -> tuple[bytes | None, str | bytes | None] | None:
-        """The next datagram and its sender's address; no data where it was too long, None where nothing waits.
-
-        The address is None where the sender bound none.
-        """
-        try:
-            count, _, flags, address = self.socket.recvmsg_into([self._view])
-        except (BlockingIOError, InterruptedError):
-            return None
-        data = None if flags & socket.MSG_TRUNC else bytes(self._view[:count])
-        return data, address or None
 
     def send(self, data: bytes, address: str | bytes) -> str:
         """SENT; BUSY where the receiver's queue is full; GONE where nobody receives at the address any more."""

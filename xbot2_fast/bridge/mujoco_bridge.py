@@ -115,6 +115,7 @@ class MjXbot2Bridge:
         self.apply_stage = ApplyStage(port, self._actuation, self.delay.ring, policy, controller_timeout)
         self.send_stage = SendStage(port, self._actuation, self._imus, self.noise.kernel, send_state_decimation)
         self._lockstep = lockstep
+        self._text_wanted = False
         if lockstep:
             self.receive_stage.lockstep(lockstep_timeout)
         actuation.initialise_integrators(model, data)
@@ -157,7 +158,9 @@ class MjXbot2Bridge:
         self._follow_clients()
 
     def _follow_clients(self) -> None:
-        self.receive_stage.eager = self.send_stage.attend = self.server.wants_text
+        wanted = self.server.wants_text
+        if wanted != self._text_wanted:
+            self._text_wanted = self.receive_stage.eager = self.send_stage.attend = wanted
 
     # ---- without a step loop
 

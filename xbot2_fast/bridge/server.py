@@ -10,7 +10,7 @@ import numpy as np
 import orjson
 
 from xbot2_fast._kernels._command_log import CommandLog
-from xbot2_fast._kernels._control import read_numbers
+from xbot2_fast._kernels._control import read_command, read_numbers
 from xbot2_fast._kernels._port import Port
 from xbot2_fast.bridge.controllers import Controller
 from xbot2_fast.bridge.endpoint import GONE, SENT, Endpoint, is_live
@@ -80,6 +80,7 @@ class BridgeServer:
         self.joint_names = _names("joint_names", joint_names)
         self.imu_names = _names("imu_names", imu_names)
         self.clients: list[Controller] = []
+        self._text_clients: list[Controller] = []  # those served as JSON
         self._last_discoverer: Controller | None = None
         self._closed = False
         self._note = Notices(logger)
@@ -189,17 +190,16 @@ class BridgeServer:
     def publish_text(self) -> None:
         """Send the committed state to the controllers that are served as JSON."""
         self._notice_announcement()
-        if not any(c.transport == "json" for c in self.clients):
+        if not self._text_clients:
             return
         data = self._text()
-        for controller in list(self.clients):
-            if controller.transport == "json":
-                self._send(controller, data)
+        for controller in tuple(self._text_clients):
+            self._send(controller, data)
 
     def greet(self) -> None:
         """Send the last state to the JSON controllers that have had none yet: they may be who a lockstep waits for."""
-        for controller in list(self.clients):
-            if controller.transport == "json" and not controller.states + controller.states_missed:
+        for controller in tuple(self._text_clients):
+            if not controller.states + controller.states_missed:
                 self._send(controller, self._text())
 
     def _send(self, controller: Controller, data: bytes) -> None:
@@ -217,13 +217,18 @@ class BridgeServer:
     @property
     def wants_text(self) -> bool:
         """Whether a controller is served as JSON."""
-        return any(controller.transport == "json" for controller in self.clients)
+        return bool(self._text_clients)
+
+    def _list_text_clients(self) -> None:
+        """After every change of `clients` and of a transport."""
+        self._text_clients = [controller for controller in self.clients if controller.transport == "json"]
 
     def _notice_announcement(self) -> None:
         """The controller that discovered last is served in shared memory once it announced its session there."""
         controller = self._last_discoverer
         if controller is not None and controller.transport != "shm" and self.port.announced():
             controller.transport = "shm"
+            self._list_text_clients()
             self._note(logging.INFO, "shm", "controller %s uses shared memory", controller)
 
     # ---- commands in
@@ -243,23 +248,46 @@ class BridgeServer:
         Args:
             now: wall time [ns of the monotonic clock]. sim_time: simulation time [s].
         """
-        controls: list[tuple[dict, str | bytes | None]] = []
+        newest: CommandLog | None = None  # of the controller whose command counts
+        stamp = 0
         for _ in range(_MOST_DATAGRAMS):
             datagram = self.endpoint.receive()
             if datagram is None:
                 break
             data, address = datagram
-            message = parse(data) if data is not None else "longer than a command can be"
-            if isinstance(message, str):
-                self._refuse(message, address)
-            elif message["type"] == "discovery":
-                self._on_discovery(address)
-            elif message["type"] == "control" and self._protocol != "shm":
-                controls.append((message, address))
-            else:
-                self._refuse("a type that is not served", address)
-        if controls:
-            self._on_controls(controls, now, sim_time)
+            answers = self._read_command(data, address)
+            if answers is None:
+                continue
+            self._command_numbers[:] = self._incoming
+            if newest is not None:
+                newest.dropped(1)
+            newest = self._anonymous if address is None else self._controller(address).log
+            stamp = answers
+        if newest is not None:
+            self.port.deliver(stamp, now)
+            newest.arrival(now, sim_time, stamp)
+
+    def _read_command(self, data: bytes | None, address: str | bytes | None) -> int | None:
+        """The stamp of a sound command, its numbers in `_incoming`; None for any other datagram, which was served."""
+        if data is None:
+            return self._refuse("longer than a command can be", address)
+        if self._protocol != "shm":
+            stamp = read_command(data, self._incoming, len(self.joint_names))
+            if stamp is not None:
+                return stamp
+        message = parse(data)
+        if isinstance(message, str):
+            return self._refuse(message, address)
+        if message["type"] == "discovery":
+            return self._on_discovery(address)
+        if message["type"] != "control" or self._protocol == "shm":
+            return self._refuse("a type that is not served", address)
+        rows = command_rows(message)
+        if isinstance(rows, str):
+            return self._refuse(rows, address)
+        numbers, stamp = rows
+        wrong = read_numbers(numbers, self._incoming, len(self.joint_names))
+        return self._refuse(f"a command whose {wrong}", address) if wrong else stamp
 
     def _on_discovery(self, address: str | bytes | None) -> None:
         if address is None:
@@ -270,6 +298,7 @@ class BridgeServer:
         takes_over = self._last_discoverer is not None and self._last_discoverer.address != address
         controller = self._controller(address)
         controller.transport = "json"
+        self._list_text_clients()
         self._last_discoverer = controller
         self.port.discovered(controller.log)
         text = "controller %s connected" + (" and takes over" if takes_over else "")
@@ -284,6 +313,7 @@ class BridgeServer:
 
     def _drop(self, controller: Controller) -> None:
         self.clients.remove(controller)
+        self._list_text_clients()
         self._note(logging.INFO, "gone", "controller %s is gone", controller)
 
     def _controller(self, address: str | bytes) -> Controller:
@@ -292,34 +322,8 @@ class BridgeServer:
                 return controller
         controller = Controller(address)
         self.clients.append(controller)
+        self._list_text_clients()
         return controller
-
-    def _on_controls(self, controls: list, now: int, sim_time: float) -> None:
-        """Take the newest command that is sound; older ones are dropped."""
-        taken = False
-        for message, address in reversed(controls):
-            wrong = "" if taken else self._take(message, now)
-            if wrong:
-                self._refuse(wrong, address)
-                continue
-            log = self._anonymous if address is None else self._controller(address).log
-            if taken:
-                log.dropped(1)
-            else:
-                log.arrival(now, sim_time, self.port.stamp)
-            taken = True
-
-    def _take(self, message: dict, now: int) -> str:
-        rows = command_rows(message)
-        if isinstance(rows, str):
-            return rows
-        numbers, stamp = rows
-        wrong = read_numbers(numbers, self._incoming, len(self.joint_names))
-        if wrong:
-            return f"a command whose {wrong}"
-        self._command_numbers[:] = self._incoming
-        self.port.deliver(stamp, now)
-        return ""
 
     # ---- the rest
 
