@@ -1,11 +1,13 @@
 """Bytes, sequences and acceptance rules of the segment, against a controller in C that knows only the wire format."""
 
+import grp
 import os
 import shutil
 import struct
 import subprocess
 import sys
 import sysconfig
+import tempfile
 import time
 from pathlib import Path
 
@@ -316,9 +318,30 @@ def test_no_state_that_our_own_client_reads_is_torn(tmp_path, two_cores):
     assert torn == 0
 
 
-@pytest.mark.parametrize("wanted", [10_000, pytest.param(2_000_000, marks=pytest.mark.soak)])
-def test_no_command_is_torn(server, controller, two_cores, wanted):
-    process = start(controller, server, "write", 600, two_cores)
+WRITER = """
+import os, sys, time
+from xbot2_fast.bridge import BridgeClient
+os.sched_setaffinity(0, {int(sys.argv[2])})
+path = sys.argv[1]
+with BridgeClient(path, protocol="shm", client_path=f"{path}.client.{os.getpid()}", timeout=60) as client:
+    count, n = 0, len(client._command)
+    while os.getppid() == int(sys.argv[3]):
+        count += 1
+        for i in range(n):
+            client._command[i] = count
+        client._port.publish(count, client._command, time.monotonic_ns())
+"""
+
+
+@pytest.mark.parametrize(
+    ("writer", "wanted"), [("C", 10_000), pytest.param("C", 2_000_000, marks=pytest.mark.soak), ("our own", 20_000)]
+)
+def test_no_command_is_torn(server, controller, two_cores, writer, wanted):
+    if writer == "C":
+        process = start(controller, server, "write", 600, two_cores)
+    else:
+        arguments = [sys.executable, "-c", WRITER, server.endpoint.path, str(two_cores), str(os.getpid())]
+        process = subprocess.Popen(arguments, stdout=subprocess.PIPE)
     values = server._command_numbers
     taken = torn = 0
     last = 0.0
@@ -336,3 +359,64 @@ def test_no_command_is_torn(server, controller, two_cores, wanted):
     assert torn == 0
     assert taken >= wanted
     assert server.clients[0].log.counters["torn"] > 0  # the server did meet the writer inside frames
+
+
+# ---- other users
+
+STRANGER = 65534  # a user and group of its own on every Linux
+
+
+@pytest.fixture
+def open_folder(controller):
+    """A folder that every user may enter and write to, with the C controller in it."""
+    folder = tempfile.mkdtemp(prefix="xbot2-users-")
+    os.chmod(folder, 0o777)
+    shutil.copy(controller, folder)
+    os.chmod(os.path.join(folder, "controller"), 0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def _as_stranger(server, folder, *arguments):
+    """Run the C controller as a user that is neither ours nor of our group; its exit code and output."""
+    program = os.path.join(folder, "controller")
+    user = ["--reuid", str(STRANGER), "--regid", str(STRANGER), "--clear-groups"]
+    process = subprocess.Popen(
+        ["setpriv", *user, program, server.endpoint.path, *map(str, arguments)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    while process.poll() is None:
+        server.receive()
+        time.sleep(0.0005)
+    server.receive()
+    return process.returncode, *process.communicate()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+@pytest.mark.parametrize("mode", [None, "0600", "0660", "root"])
+def test_another_user_is_kept_out(open_folder, mode):
+    with BridgeServer("unit", os.path.join(open_folder, "s"), JOINTS, ["imu"], "shm", mode=mode) as server:
+        code, _, error = _as_stranger(server, open_folder, "command", 0.5)
+        assert (code, error) == (1, "controller: sendto\n")
+        assert server.discoveries == 0
+        denied = subprocess.run(
+            ["setpriv", "--reuid", str(STRANGER), "--regid", str(STRANGER), "--clear-groups", "cat",
+             server.segment.path], capture_output=True,
+        )  # fmt: skip
+        assert denied.returncode == 1
+        assert denied.stdout == b""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+@pytest.mark.parametrize("mode", ["0666", "its group"])
+def test_another_user_controls_where_the_mode_says_so(open_folder, mode):
+    mode = grp.getgrgid(STRANGER).gr_name if mode == "its group" else mode
+    with BridgeServer("unit", os.path.join(open_folder, "s"), JOINTS, ["imu"], "shm", mode=mode) as server:
+        server.state.joints.q[:] = 0.25
+        server.commit_state(1.5)
+        code, output, error = _as_stranger(server, open_folder, "dump")
+        assert (code, error) == (0, "")
+        assert [float(line) for line in output.split()][:2] == [1.5, 0.25]
+        code, _, error = _as_stranger(server, open_folder, "command", 0.5)
+        assert (code, error) == (0, "")
+        np.testing.assert_array_equal(server.command.joint_command.q, 0.5 + np.arange(8))
