@@ -1,5 +1,6 @@
 """Both ends of a segment, step by step against plain reads and writes of the same bytes."""
 
+import itertools
 import math
 import random
 import re
@@ -253,4 +254,5 @@ def seqlock_accesses(tmp_path_factory):
 
 @pytest.mark.parametrize("function", ORDER)
 def test_seqlock_orders_its_accesses_for_every_machine(seqlock_accesses, function):
-    assert seqlock_accesses[function] == ORDER[function]
+    accesses = [kind for kind, _ in itertools.groupby(seqlock_accesses[function])]  # loops may be unrolled
+    assert accesses == ORDER[function]

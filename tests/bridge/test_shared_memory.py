@@ -369,7 +369,7 @@ STRANGER = 65534  # a user and group of its own on every Linux
 @pytest.fixture
 def open_folder(controller):
     """A folder that every user may enter and write to, with the C controller in it."""
-    folder = tempfile.mkdtemp(prefix="xbot2-users-")
+    folder = tempfile.mkdtemp(prefix="xbot2-users-", dir="/tmp")  # that of pytest is the owner's alone
     os.chmod(folder, 0o777)
     shutil.copy(controller, folder)
     os.chmod(os.path.join(folder, "controller"), 0o755)

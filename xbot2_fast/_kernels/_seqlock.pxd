@@ -35,6 +35,7 @@ cdef extern from *:
         atomic_thread_fence(memory_order_release);
     }
     static inline void xb_put(void* to, const void* from, size_t words) {
+        #pragma GCC unroll 8
         for (size_t i = 0; i < words; i++) {
             uint64_t value;
             memcpy(&value, (const char*)from + 8 * i, 8);
@@ -42,6 +43,7 @@ cdef extern from *:
         }
     }
     static inline void xb_get(void* to, const void* from, size_t words) {
+        #pragma GCC unroll 8
         for (size_t i = 0; i < words; i++) {
             uint64_t value = atomic_load_explicit((const xb_word*)from + i, memory_order_relaxed);
             memcpy((char*)to + 8 * i, &value, 8);

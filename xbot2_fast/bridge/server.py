@@ -255,8 +255,12 @@ class BridgeServer:
             if datagram is None:
                 break
             data, address = datagram
-            answers = self._read_command(data, address)
-            if answers is None:
+            answers = self._read_command(data)
+            if answers == "discovery":
+                self._on_discovery(address)
+                continue
+            if isinstance(answers, str):
+                self._refuse(answers, address)
                 continue
             self._command_numbers[:] = self._incoming
             if newest is not None:
@@ -267,27 +271,27 @@ class BridgeServer:
             self.port.deliver(stamp, now)
             newest.arrival(now, sim_time, stamp)
 
-    def _read_command(self, data: bytes | None, address: str | bytes | None) -> int | None:
-        """The stamp of a sound command, its numbers in `_incoming`; None for any other datagram, which was served."""
+    def _read_command(self, data: bytes | None) -> int | str:
+        """The stamp of a sound command, its numbers in `_incoming`; "discovery", or what is wrong with a datagram."""
         if data is None:
-            return self._refuse("longer than a command can be", address)
+            return "longer than a command can be"
         if self._protocol != "shm":
             stamp = read_command(data, self._incoming, len(self.joint_names))
             if stamp is not None:
                 return stamp
         message = parse(data)
         if isinstance(message, str):
-            return self._refuse(message, address)
+            return message
         if message["type"] == "discovery":
-            return self._on_discovery(address)
+            return "discovery"
         if message["type"] != "control" or self._protocol == "shm":
-            return self._refuse("a type that is not served", address)
+            return "a type that is not served"
         rows = command_rows(message)
         if isinstance(rows, str):
-            return self._refuse(rows, address)
+            return rows
         numbers, stamp = rows
         wrong = read_numbers(numbers, self._incoming, len(self.joint_names))
-        return self._refuse(f"a command whose {wrong}", address) if wrong else stamp
+        return f"a command whose {wrong}" if wrong else stamp
 
     def _on_discovery(self, address: str | bytes | None) -> None:
         if address is None:
