@@ -1,6 +1,8 @@
 """How well the loop keeps a real-time factor, and how late its steps start."""
 
+import contextlib
 import os
+import subprocess
 import sys
 import time
 
@@ -9,6 +11,7 @@ import numpy as np
 import pytest
 
 from benchmarks.robots import quadruped
+from tests.tools import display, eventually
 from xbot2_fast import SimulatorWrapper
 
 SECONDS = 20.0
@@ -62,3 +65,54 @@ def test_rtf_over_20_s(benchmark, tmp_path, quick_timers, rtf):
     assert achieved == pytest.approx(rtf, rel=RTF_ERROR)
     if rtf == 1.0:
         assert p99 <= 2 * LATENESS_P99
+
+
+# Takes what the server streams as fast as it comes, as a browser on another machine does.
+READER = """
+import sys
+from websockets.sync.client import connect
+with connect(sys.argv[1], proxy=None, max_size=None, open_timeout=60) as stream:
+    for count, _ in enumerate(stream):
+        if count == 5:
+            print("reading", flush=True)
+"""
+
+
+@contextlib.contextmanager
+def _page_read(sim: SimulatorWrapper):
+    address = sim.viewer.url.replace("http", "ws") + "state?sid=reader"
+    reader = subprocess.Popen([sys.executable, "-c", READER, address], stdout=subprocess.PIPE)
+    try:
+        os.set_blocking(reader.stdout.fileno(), False)
+        eventually(lambda: sim.run() and reader.stdout.read())
+        yield
+    finally:
+        reader.kill()
+        reader.communicate()
+
+
+@pytest.mark.parametrize("viewer", ["window", "page"])
+def test_lateness_beside_a_viewer(benchmark, tmp_path, quick_timers, monkeypatch, viewer):
+    """The window is drawn by a CPU here, in a process of low priority; the page is streamed to a reader."""
+    model, q_init = quadruped(tmp_path / "model")
+    with contextlib.ExitStack() as stack:
+        if viewer == "window":
+            monkeypatch.setenv("DISPLAY", stack.enter_context(display()))
+        sim = stack.enter_context(
+            SimulatorWrapper(
+                model, q_init=q_init, web_port=0 if viewer == "page" else None, socket_path=str(tmp_path / "sim.sock")
+            )
+        )
+        eventually(lambda: sim.run() and (sim.viewer.failure or sim.viewer.frames > 0 or sim.viewer.url))
+        assert sim.viewer.failure is None
+        if viewer == "page":
+            stack.enter_context(_page_read(sim))
+        frames = sim.viewer.frames
+        achieved, lateness = benchmark.pedantic(_run, args=(sim, SECONDS), rounds=1)
+        shown = (sim.viewer.frames - frames) / SECONDS
+    p99 = float(np.quantile(lateness, 0.99))
+    benchmark.extra_info.update(rtf=achieved, lateness_p99=p99, lateness_max=float(lateness.max()), fps=shown)
+    print(f"\n{viewer}: RTF {achieved:.5f}, lateness p50 {np.median(lateness) * 1e6:.0f} us, p99 {p99 * 1e6:.0f} us, "
+          f"max {lateness.max() * 1e3:.2f} ms, {shown:.1f} frames/s")  # fmt: skip
+    assert shown > 1, "nothing was shown: no lateness is reported"
+    assert p99 <= 2 * LATENESS_P99
