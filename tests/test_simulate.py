@@ -71,11 +71,15 @@ def test_without_arguments_but_headless_the_demo_robot_runs_and_prints_its_rtf(p
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
-def test_signals_end_it_cleanly(paths, tmp_path, number, code):
+@pytest.mark.parametrize("pause", [0.0, 0.5])
+def test_signals_end_it_cleanly(paths, tmp_path, number, code, pause):
+    """At the moment when the socket appears, while the rest is being made, and while it runs."""
     process = start(*paths)
-    wait_for(tmp_path / "sim.sock", process)
-    own = [name for name in os.listdir("/dev/shm") if f"-{process.pid}-" in name]
-    assert own
+    while not (tmp_path / "sim.sock").exists():
+        assert process.poll() is None
+    time.sleep(pause)
+    if pause:
+        assert [name for name in os.listdir("/dev/shm") if f"-{process.pid}-" in name]
     process.send_signal(number)
     _, err = process.communicate(timeout=30)
     assert process.returncode == code, err

@@ -529,6 +529,7 @@ def _run(arguments: argparse.Namespace, stop: _Stop) -> int:
         check_camera(model, arguments.camera)
         duration = duration or model.opt.timestep
     _quick_timers()
+    stop.armed = True  # an exception amid the making of socket and shared memory would leave them behind
     with SimulatorWrapper(
         model,
         q_init=generator.q_init,
@@ -552,7 +553,8 @@ def _run(arguments: argparse.Namespace, stop: _Stop) -> int:
         terrain_scan_decimation=arguments.terrain_scan_decimation,
         terrain_scan_visualization=not arguments.no_terrain_scan_visualization,
     ) as sim:
-        stop.armed = not arguments.lockstep  # a lockstep wait holds the loop: a signal ends it at once
+        if stop.signal is None:
+            stop.armed = not arguments.lockstep  # a lockstep wait holds the loop: a signal ends it at once
         _loop(sim, stop, duration)
         if arguments.screenshot is not None:
             sim.save_picture(arguments.screenshot, arguments.camera)
