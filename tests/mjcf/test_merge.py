@@ -238,6 +238,15 @@ def test_an_include_of_itself_and_a_missing_one_are_refused(generator, tmp_path)
         generator.merge_xml(fragment('<include file="nothing.xml"/>'))
 
 
+def test_includes_that_multiply_are_refused(generator, tmp_path):
+    """Twelve files, each of which includes the next ten times: 10^12 elements."""
+    for k in range(12):
+        (tmp_path / f"{k}.xml").write_text(fragment(f'<include file="{k + 1}.xml"/>' * 10))
+    (tmp_path / "12.xml").write_text(fragment(""))
+    with pytest.raises(ModelError, match="more than 1000 files"):
+        generator.merge_xml(tmp_path / "0.xml")
+
+
 def test_missing_files_are_listed_together_and_can_be_skipped(tmp_path):
     world = fragment('<asset><mesh name="a" file="a.stl"/><hfield name="b" file="b.png" size="1 1 1 1"/></asset>'
                      '<worldbody><geom type="mesh" mesh="a"/><geom type="hfield" hfield="b"/><geom size="1"/></worldbody>')  # fmt: skip

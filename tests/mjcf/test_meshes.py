@@ -4,10 +4,12 @@
 import contextlib
 import hashlib
 import os
+import struct
 import subprocess
 import sys
 import threading
 import warnings
+import zipfile
 
 import mujoco
 import numpy as np
@@ -285,6 +287,48 @@ def test_junk_is_refused_with_its_name(tmp_path, suffix):
     (tmp_path / f"junk{suffix}").write_bytes(bytes(range(256)) * 20)
     with pytest.raises(ModelError, match=rf"link 'tip': .*junk\{suffix}: it (is|has) n"):
         generate(with_mesh(tmp_path / f"junk{suffix}"), tmp_path)
+
+
+@pytest.mark.parametrize("suffix", [".3mf", ".zae", ".zip", ".xyz", ".msh", ""])
+def test_other_formats_are_refused_unread(tmp_path, suffix):
+    """Archives among them: a few kilobytes can unpack to any size."""
+    with zipfile.ZipFile(tmp_path / f"m{suffix}", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("3D/3dmodel.model", bytes(10_000_000))
+    with pytest.raises(ModelError, match=r"link 'tip': .*it is not of a format that is read: \.stl, \.obj, \.dae"):
+        generate(with_mesh(tmp_path / f"m{suffix}"), tmp_path)
+
+
+LAUGHS = "".join(f'<!ENTITY e{k + 1} "{f"&e{k};" * 10}">' for k in range(12))
+
+
+@pytest.mark.parametrize("entities", [f'<!ENTITY e0 "1 ">{LAUGHS}', '<!ENTITY e12 SYSTEM "file:///etc/passwd">'])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_entities_in_collada_are_refused(tmp_path, entities, encoding):
+    text = collada().replace(
+        '<?xml version="1.0"?>', f'<?xml version="1.0" encoding="{encoding}"?><!DOCTYPE x [{entities}]>'
+    )
+    (tmp_path / "m.dae").write_bytes(text.replace(">0 0 0 10", ">&e12; 0 0 0 10").encode(encoding))
+    with pytest.raises(ModelError, match=r"m\.dae: it declares XML entities"):
+        generate(with_mesh(tmp_path / "m.dae"), tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"junk", b"\x89PNG\r\n\x1a\n junk"])
+def test_junk_textures_are_refused_with_their_name(tmp_path, content):
+    (tmp_path / "t.jpg").write_bytes(content)
+    material = '<material name="m"><texture filename="t.jpg"/></material>'
+    shape = f'<visual><geometry><box size="1 1 1"/></geometry>{material}</visual>'
+    with pytest.raises(ModelError, match=r"link 'a': .*t\.jpg: it is not a readable image"):
+        generate(robot(link("a", shape)), tmp_path, urdf_path=tmp_path / "r.urdf")
+
+
+def test_an_image_of_more_pixels_than_memory_is_refused_with_its_name(tmp_path):
+    """A bitmap's header that announces 60,000 x 60,000 pixels."""
+    header = struct.pack("<2sIIIIiiHHIIiiII", b"BM", 54, 0, 54, 40, 60_000, 60_000, 1, 24, 0, 0, 0, 0, 0, 0)
+    (tmp_path / "t.bmp").write_bytes(header)
+    material = '<material name="m"><texture filename="t.bmp"/></material>'
+    shape = f'<visual><geometry><box size="1 1 1"/></geometry>{material}</visual>'
+    with pytest.raises(ModelError, match=r"link 'a': .*t\.bmp: it is not a readable image .*bomb"):
+        generate(robot(link("a", shape)), tmp_path, urdf_path=tmp_path / "r.urdf")
 
 
 def test_huge_files_are_refused_unread(tmp_path):

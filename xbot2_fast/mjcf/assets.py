@@ -194,6 +194,6 @@ def _store_texture(texture: Element, path: Path, output: OutputFolder, report: R
             png = Path(folder, f"{path.stem}.png")
             image.convert("RGB").save(png)
             texture.set("filename", output.add_asset(png, link=False))
-    except OSError as error:
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise MeshError(f"it is not a readable image ({error})") from None
     report.add("converted", link_of(texture), f"texture {path.name} written as PNG")

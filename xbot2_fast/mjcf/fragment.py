@@ -20,6 +20,7 @@ _FILES: dict[str, tuple[tuple[str, ...], str]] = {
     "flexcomp": (("file",), "meshdir"),
     "texture": (_TEXTURE_FILES, "texturedir"),
 }
+_INCLUDES = 1000  # files that include each other several times would multiply without end
 _OWN_COMPILER = ("angle", "eulerseq", "autolimits", "coordinate", "meshdir", "texturedir", "assetdir", "strippath")
 
 
@@ -35,18 +36,24 @@ def load_fragment(source: str | Path) -> tuple[Element, Path | None]:
     root = parse_xml(source, what)
     if root.tag != "mujoco":
         raise ModelError(f"{what}: expected the root element <mujoco>, got <{root.tag}>")
-    _include(root, folder or Path.cwd(), (source.absolute(),) if isinstance(source, Path) else ())
+    _include(
+        root, folder or Path.cwd(), (source.absolute(),) if isinstance(source, Path) else (), iter(range(_INCLUDES))
+    )
     return root, folder
 
 
-def _include(root: Element, folder: Path, open_files: tuple[Path, ...]) -> None:
+def _include(root: Element, folder: Path, open_files: tuple[Path, ...], allowed: Iterator[int]) -> None:
     """Replace every `<include file=...>` by the children of that file's root, relative to the including file."""
     for include in list(root.iter("include")):
         path = folder / include.get("file", "")
         if path in open_files:
             raise ModelError(f"<include>: {path} includes itself")
+        if next(allowed, None) is None:
+            raise ModelError(
+                f"<include>: more than {_INCLUDES} files, the last one {path}; are they included repeatedly?"
+            )
         included = parse_xml(path, "<include> of")
-        _include(included, path.parent, (*open_files, path))
+        _include(included, path.parent, (*open_files, path), allowed)
         for element in included.iter(*_FILES):
             for attribute in _FILES[element.tag][0]:
                 _anchor(element, attribute, path.parent, folder)

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from xbot2_fast.mjcf.mesh_files import (
     Color,
-    MeshError,
     Part,
     is_binary_stl,
     is_single_obj,
@@ -58,8 +57,6 @@ def convert_mesh(source: Path, suffix: str, role: str, folder: Path) -> Converte
     Raises:
         MeshError: the file is no usable mesh.
     """
-    if suffix in (".msh", ".mjb"):
-        raise MeshError(f"{suffix} files are MuJoCo's own and have no place in a URDF")
     parts, notes = read_mesh(source, suffix)
     native = (suffix == ".obj" and is_single_obj(source)) or (suffix == ".stl" and is_binary_stl(source))
     everything = joined(parts)

@@ -1,11 +1,13 @@
 """Mesh files in: every format that URDFs use, as parts of one colour each; binary STL out."""
 
+import contextlib
 import io
 import re
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from xml.parsers import expat
 
 import numpy as np
 from lxml import etree
@@ -14,6 +16,7 @@ from numpy.typing import NDArray
 from xbot2_fast.mjcf.xml_input import parse_xml
 
 LARGEST_FILE = 500_000_000  # bytes
+FORMATS = (".stl", ".obj", ".dae", ".glb", ".gltf", ".ply", ".off")
 _STL_RECORD = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("attribute", "<u2")])
 
 Color = tuple[float, float, float, float]
@@ -45,6 +48,8 @@ def read_mesh(path: Path, suffix: str) -> tuple[list[Part], list[str]]:
     Raises:
         MeshError: not a mesh of that format, too large, or without a finite triangle.
     """
+    if suffix not in FORMATS:  # the mesh library reads archives too, of which a small one can fill any memory
+        raise MeshError(f"it is not of a format that is read: {', '.join(FORMATS)}")
     size = path.stat().st_size
     if size >= LARGEST_FILE:
         raise MeshError(f"it has {size / 1e6:.0f} MB; meshes of {LARGEST_FILE / 1e6:.0f} MB and more are refused")
@@ -119,7 +124,9 @@ def _trimesh_color(mesh) -> Color | None:
 
 
 def _read_collada(path: Path, notes: list[str]) -> list[Part]:
-    parts = _collada_parts(path, path.read_bytes(), notes)
+    text = path.read_bytes()
+    _refuse_entities(text)
+    parts = _collada_parts(path, text, notes)
     if not parts:  # a geometry whose material is broken is left out by the reader: once more without materials
         root = parse_xml(path, "mesh")
         for binding in root.findall(".//{*}bind_material"):
@@ -127,6 +134,25 @@ def _read_collada(path: Path, notes: list[str]) -> list[Part]:
         parts = _collada_parts(path, etree.tostring(root), [])
         notes.append("its materials are broken and were left out")
     return parts
+
+
+class _PrologEnds(Exception):
+    pass
+
+
+def _refuse_entities(text: bytes) -> None:
+    """Refuse a document that declares entities: pycollada's parser has no bound on what they expand to."""
+
+    def entity(*_: object) -> None:
+        raise MeshError("it declares XML entities, which are not accepted")
+
+    def element(*_: object) -> None:
+        raise _PrologEnds
+
+    parser = expat.ParserCreate()
+    parser.EntityDeclHandler, parser.StartElementHandler = entity, element
+    with contextlib.suppress(_PrologEnds):
+        parser.Parse(text, True)
 
 
 def _collada_parts(path: Path, text: bytes, notes: list[str]) -> list[Part]:
@@ -198,7 +224,7 @@ def _mean_color(image: Path) -> Color | None:
     try:
         with Image.open(image) as opened:
             red, green, blue = np.asarray(opened.convert("RGB"), np.float64).mean(axis=(0, 1)) / 255
-    except OSError:
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):
         return None
     return round(float(red), 4), round(float(green), 4), round(float(blue), 4), 1.0
 
