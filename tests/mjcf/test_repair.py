@@ -319,3 +319,34 @@ def test_a_chain_too_deep_for_mujoco_says_so(tmp_path):
     with pytest.raises(ModelError, match="link 'l699' is nested 700 deep; MuJoCo reads 496 at most"):
         generate(robot(*elements), tmp_path)
     generate(robot(*elements[: 2 * 496 - 1]), tmp_path).create_mj_model_data()
+
+
+# ---- extreme numbers
+
+LIMITED = '<axis xyz="0 0 1"/><limit lower="-1" upper="1" effort="1" velocity="1"/>'
+PLACES = {
+    "upper": arm(inside='<axis xyz="0 0 1"/><limit lower="-1" upper="{}" effort="1" velocity="1"/>'),
+    "effort": arm(inside='<axis xyz="0 0 1"/><limit lower="-1" upper="1" effort="{}" velocity="1"/>'),
+    "origin": arm(inside='<origin xyz="{} 0 0" rpy="{} 0 0"/>' + LIMITED),
+    "axis": arm(inside='<axis xyz="{} 0 0"/><limit lower="-1" upper="1" effort="1" velocity="1"/>'),
+    "damping": arm(inside=LIMITED + '<dynamics damping="{}" friction="{}"/>'),
+    "mass": arm(tip=INERTIAL.replace('value="1"', 'value="{}"')),
+    "inertia": arm(tip=INERTIAL.replace('"0.1"', '"{}"')),
+    "size": arm(tip='<collision><geometry><box size="{} 1 1"/></geometry></collision>'),
+    "color": arm(
+        tip='<visual><geometry><sphere radius="1"/></geometry><material name="m"><color rgba="{} 0 0 1"/></material></visual>'
+    ),
+}
+
+
+@pytest.mark.parametrize("number", ["1e300", "-1e300", "1e38", "1e-320", "1e400", "9" * 400])
+@pytest.mark.parametrize("place", PLACES)
+def test_extreme_numbers_give_a_model_or_a_refusal(tmp_path, place, number):
+    """1e400 and 400 digits are no finite doubles and are refused by name; for the rest MuJoCo has the last word."""
+    infinite = len(number) > 6 or number == "1e400"
+    try:
+        generate(PLACES[place].replace("{}", number), tmp_path).create_mj_model_data()
+    except ModelError as error:
+        assert infinite == ("finite number" in str(error))  # noqa: PT017
+    else:
+        assert not infinite
