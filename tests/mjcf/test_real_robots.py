@@ -1,5 +1,4 @@
 """All 69 URDFs of example-robot-data become models that move as their URDF says."""
-# ruff: noqa: E501  (XML in one piece)
 
 import re
 import warnings
@@ -16,17 +15,6 @@ from xbot2_fast.mjcf import MjcfGenerator
 
 ROBOTS = robots_folder()
 URDFS = sorted(str(path.relative_to(ROBOTS)) for path in ROBOTS.rglob("*.urdf"))
-# Small ones that between them have primitives, COLLADA, OBJ, ASCII STL, mimics, a world link, bad inertias, virtual links.
-QUICK = [
-    "double_pendulum_description/urdf/double_pendulum.urdf",
-    "simple_humanoid_description/urdf/simple_humanoid.urdf",
-    "human_description/robots/human.urdf",
-    "hector_description/robots/quadrotor_base.urdf",
-    "ur_description/urdf/ur3.urdf",
-    "allegro_hand_description/urdf/allegro_left_hand.urdf",
-    "solo_description/robots/solo12.urdf",
-    "romeo_description/urdf/romeo_laas_small.urdf",
-]
 WITHOUT_MESHES = "romeo_laas_small.urdf"  # its meshes are not in the package
 
 
@@ -34,12 +22,6 @@ def test_there_are_sixty_nine():
     assert len(URDFS) == 69
 
 
-@pytest.mark.parametrize("name", [name for name in URDFS if name in QUICK])
-def test_a_few_robots(tmp_path, name):
-    check_robot(ROBOTS / name, tmp_path)
-
-
-@pytest.mark.fuzz
 @pytest.mark.parametrize("name", URDFS)
 def test_all_robots(tmp_path, name):
     check_robot(ROBOTS / name, tmp_path)
