@@ -6,6 +6,7 @@ import math
 import mujoco
 import numpy as np
 import pytest
+import trimesh
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lxml import etree
@@ -236,6 +237,36 @@ def test_an_include_of_itself_and_a_missing_one_are_refused(generator, tmp_path)
         generator.merge_xml(tmp_path / "loop.xml")
     with pytest.raises(ModelError, match=r"nothing\.xml: cannot be read"):
         generator.merge_xml(fragment('<include file="nothing.xml"/>'))
+
+
+def test_directories_of_an_included_file_are_its_own(generator, tmp_path):
+    """Two included files in folders of their own, each with its meshdir, and a main file with another."""
+    for folder, size in (("a/m", 1), ("b/m", 2), ("main", 3)):
+        (tmp_path / folder).mkdir(parents=True)
+        trimesh.creation.box((size, size, size)).export(tmp_path / folder / "x.stl")
+    for name in "ab":
+        mesh = f'<compiler meshdir="m"/><asset><mesh name="{name}" file="x.stl"/></asset>'
+        (tmp_path / name / "part.xml").write_text(fragment(mesh))
+    geoms = "".join(f'<geom name="{name}" type="mesh" mesh="{name}"/>' for name in ("a", "b", "main"))
+    (tmp_path / "w.xml").write_text(
+        fragment(
+            '<compiler meshdir="main"/><include file="a/part.xml"/><include file="b/part.xml"/>'
+            f'<asset><mesh name="main" file="x.stl"/></asset><worldbody>{geoms}</worldbody>'
+        )
+    )
+    generator.merge_xml(tmp_path / "w.xml")
+    model = generator.create_mj_model_data()[0]
+    assert [model.geom(name).size[0] * 2 for name in ("a", "b", "main")] == pytest.approx([1, 2, 3])
+
+
+def test_included_settings_hold_for_the_including_file(generator, tmp_path):
+    (tmp_path / "meshes").mkdir()
+    trimesh.creation.box((1, 1, 1)).export(tmp_path / "meshes" / "x.stl")
+    (tmp_path / "settings.xml").write_text(fragment('<compiler meshdir="meshes"/>'))
+    text = '<include file="settings.xml"/><asset><mesh file="x.stl"/></asset><worldbody><geom type="mesh" mesh="x"/></worldbody>'
+    (tmp_path / "w.xml").write_text(fragment(text))
+    generator.merge_xml(tmp_path / "w.xml")
+    assert generator.create_mj_model_data()[0].nmesh == 1
 
 
 def test_includes_that_multiply_are_refused(generator, tmp_path):

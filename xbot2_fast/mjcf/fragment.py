@@ -54,20 +54,38 @@ def _include(root: Element, folder: Path, open_files: tuple[Path, ...], allowed:
             )
         included = parse_xml(path, "<include> of")
         _include(included, path.parent, (*open_files, path), allowed)
-        for element in included.iter(*_FILES):
-            for attribute in _FILES[element.tag][0]:
-                _anchor(element, attribute, path.parent, folder)
+        _anchor_files(included, path.parent, folder)
         parent, position = include.getparent(), include.getparent().index(include)
         parent.remove(include)
         for offset, child in enumerate(list(included)):
             parent.insert(position + offset, child)
 
 
-def _anchor(element: Element, attribute: str, own: Path, including: Path) -> None:
-    """A file that only exists beside the included file is named absolutely; all else follows the including file."""
-    name = element.get(attribute)
-    if name and own != including and (own / name).exists():
-        element.set(attribute, str((own / name).absolute()))
+def _anchor_files(included: Element, own: Path, including: Path) -> None:
+    """Name the files of an included file absolutely where its own folder or its own directories have them.
+
+    Its directories end with it then; those of a file that names none, such as shared settings, hold for all.
+    """
+    compilers = included.findall("compiler")
+    given = {name: value for compiler in compilers for name, value in compiler.items()}
+    strip = given.get("strippath") == "true"
+    files = [
+        (element, attribute, given.get(directory, given.get("assetdir")))
+        for element in included.iter(*_FILES)
+        for attributes, directory in [_FILES[element.tag]]
+        for attribute in attributes
+        if element.get(attribute)
+    ]
+    for element, attribute, directory in files:
+        name = Path(element.get(attribute)).name if strip else element.get(attribute)
+        places = [own / directory, including / directory] if directory is not None else []
+        places += [own] if own != including else []
+        found = next((place / name for place in places if (place / name).is_file()), None)
+        if found is not None:
+            element.set(attribute, str(found.absolute()))
+    for compiler in compilers if files else ():
+        for name in ("meshdir", "texturedir", "assetdir", "strippath"):
+            compiler.attrib.pop(name, None)
 
 
 class _Conventions:
