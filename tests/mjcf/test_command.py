@@ -36,7 +36,7 @@ def test_converts_and_prints_the_report(tmp_path):
 
 def test_renders_a_picture(tmp_path):
     done = run(ROBOT, "-o", tmp_path / "out", "--picture", tmp_path / "robot.png")
-    if done.returncode and "could not be rendered" in done.stderr:
+    if done.returncode and "could not be rendered" in done.stderr and not os.environ.get("CI"):
         pytest.skip("no OpenGL here")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "robot.png").read_bytes().startswith(b"\x89PNG")

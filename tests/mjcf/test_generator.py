@@ -4,6 +4,7 @@ import inspect
 import os
 import shutil
 import sys
+from pathlib import Path
 
 import mujoco
 import numpy as np
@@ -203,11 +204,14 @@ def test_folder_of_the_old_simulator_is_taken_over(tmp_path, package):
     assert (out / "assets" / "notes.txt").read_text() == "old"
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root can write everywhere")
-def test_unwritable_output_dir_is_named(tmp_path, package):
-    (tmp_path / "ro").mkdir(mode=0o555)
-    with pytest.raises(ModelError, match="cannot be written"):
-        MjcfGenerator("arm", URDF, tmp_path / "ro" / "out", packages=package)
+@pytest.mark.parametrize("inside", ["", "out"])
+def test_unwritable_output_dir_is_named(tmp_path, package, inside):
+    folder = tmp_path / "ro"
+    folder.mkdir(mode=0o555)
+    if os.geteuid() == 0:
+        folder = Path("/proc/self")  # where even root cannot write
+    with pytest.raises(ModelError, match=rf"output_dir {folder / inside}: cannot be written"):
+        MjcfGenerator("arm", URDF, folder / inside, packages=package)
 
 
 def test_output_dir_below_a_file_is_named(tmp_path, package):
