@@ -18,7 +18,7 @@ from xbot2_fast.terrain.config import (
     refuse,
 )
 from xbot2_fast.terrain.fields import START_WIDTH, FieldCfg, edge_distance, flatten_border
-from xbot2_fast.terrain.grids import cell_centres
+from xbot2_fast.terrain.grids import cell_centres, need_depth
 from xbot2_fast.terrain.shapes import Array, Frame, Tile, field_tile, grid_points
 
 
@@ -124,12 +124,7 @@ class HfSteppingStonesTerrainCfg(FieldCfg):
 
     def check(self) -> None:
         super().check()
-        if self.holes_depth <= self.stone_height_max:
-            refuse(
-                self,
-                "holes_depth",
-                f"expected more than stone_height_max {self.stone_height_max:g}, got {self.holes_depth!r}",
-            )
+        need_depth(self, self.holes_depth, self.stone_height_max)
 
     def check_fit(self, frame: Frame) -> None:
         super().check_fit(frame)

@@ -38,6 +38,16 @@ def columns(x: Array, y: Array, half: float, bottom: float | Array, tops: Array)
     return boxes
 
 
+def need_depth(configuration: SubTerrainCfg, holes_depth: float, stone_height_max: float) -> None:
+    """Refuse holes that are no deeper than the lowest stone."""
+    if holes_depth <= stone_height_max:
+        refuse(
+            configuration,
+            "holes_depth",
+            f"expected more than stone_height_max {stone_height_max:g}, got {holes_depth!r}",
+        )
+
+
 def _make_room(x: Array, y: Array, half: float, platform: float) -> tuple[NDArray[np.bool_], tuple[float, float]]:
     """Cells (flat, x then y) that stay beside a platform, and the platform's half sizes, grown over the others."""
     inside = [np.abs(centres) - half < platform - 1e-9 for centres in (x, y)]
@@ -167,12 +177,7 @@ class MeshSteppingStonesTerrainCfg(SubTerrainCfg):
 
     def check(self) -> None:
         super().check()
-        if self.holes_depth <= self.stone_height_max:
-            refuse(
-                self,
-                "holes_depth",
-                f"expected more than stone_height_max {self.stone_height_max:g}, got {self.holes_depth!r}",
-            )
+        need_depth(self, self.holes_depth, self.stone_height_max)
 
     def check_fit(self, frame: Frame) -> None:
         self._need_room("platform_width", self.platform_width + 2 * self.border_width, frame)
