@@ -38,13 +38,13 @@ def _assets(rng):
 
 
 def _size(rng, kind):
-    scale = rng.choice([0.01, 0.2, 0.2, 1.0])
+    scale, flat = rng.choice([0.01, 0.2, 0.2, 1.0]), rng.choice([1.0, 1.0, 1.0, 1e-4])
     return {
         "plane": f'size="{rng.choice([0, 0.7])} {rng.choice([0, 1.1])} 1"',
         "hfield": 'hfield="field"',
         "mesh": f'mesh="{rng.choice(["cube", "sheet"])}"',
         "sdf": 'mesh="cube"',
-    }.get(kind, f'size="{_text((0.2 + rng.random(3)) * scale)}"')
+    }.get(kind, f'size="{_text((0.2 + rng.random(3)) * (scale, scale, scale * flat))}"')
 
 
 def _rotation(rng, kind):
@@ -128,8 +128,8 @@ def randomise(rng, model, data):
 
 
 def random_origins(rng, model, data, n):
-    """Origins over the scene, at and in geoms, on their rims and on the lines of height fields."""
-    kinds = [_over, _at_centres, _on_rims, _far_above, _on_field_lines]
+    """Origins over the scene, at and in geoms, on their rims, and on the lines of height fields and meshes."""
+    kinds = [_over, _at_centres, _on_rims, _far_above, _on_field_lines, _on_mesh_edges]
     parts = [kind(rng, model, data, n // len(kinds) + 1) for kind in kinds]
     return np.ascontiguousarray(np.concatenate(parts)[:n])
 
@@ -162,7 +162,7 @@ def _on_rims(rng, model, data, n):
 
 def _far_above(rng, model, data, n):
     origins = _on_rims(rng, model, data, n)
-    origins[:, 2] += rng.choice([100.0, 900.0, 5000.0], n)
+    origins[:, 2] += rng.choice([100.0, 900.0, 5000.0, 1e5], n)
     return origins
 
 
@@ -182,6 +182,22 @@ def _on_field_lines(rng, model, data, n):
     local = np.stack([(2 * u - 1) * sx, (2 * v - 1) * sy, np.ones(n)], -1)
     local += rng.choice([0.0, 1e-16, 1e-10, 1e-7, 1e-4], (n, 1)) * rng.normal(size=(n, 3))
     return data.geom_xpos[g] + np.einsum("nij,nj->ni", data.geom_xmat[g].reshape(n, 3, 3), local)
+
+
+def _on_mesh_edges(rng, model, data, n):
+    """Over, and just over, vertices and edges of meshes."""
+    meshes = np.flatnonzero(model.geom_type == mujoco.mjtGeom.mjGEOM_MESH)
+    if len(meshes) == 0:
+        return _over(rng, model, data, n)
+    g = rng.choice(meshes, n)
+    mesh = model.geom_dataid[g]
+    face = model.mesh_face[model.mesh_faceadr[mesh] + rng.integers(0, model.mesh_facenum[mesh])]
+    corners = model.mesh_vert[model.mesh_vertadr[mesh][:, None] + face].astype(float)
+    along = rng.choice([0.0, 0.0, 0.5, 1.0], (n, 1)) * rng.random((n, 1))
+    local = corners[:, 0] + along * (corners[:, 1] - corners[:, 0])
+    local += rng.choice([0.0, 1e-16, 1e-10, 1e-8, 1e-6, 1e-4], (n, 1)) * rng.normal(size=(n, 3))
+    above = rng.choice([0.0, 1e-10, 1e-8, 1e-6, 1.0, 2.0], (n, 1)) * np.array([0, 0, 1.0])
+    return data.geom_xpos[g] + np.einsum("nij,nj->ni", data.geom_xmat[g].reshape(n, 3, 3), local) + above
 
 
 def second_pass(rng, origins, distances):

@@ -154,12 +154,17 @@ cdef inline void _vertices(const Mesh* m, int t, double* v) noexcept nogil:
 
 
 cdef inline bint _slabs_open(const Mesh* m, const double* v, const double* p) noexcept nogil:
-    """Whether MuJoCo's slab test of the triangle's box, and so of every box around it, is sure to let the ray in."""
+    """Whether MuJoCo's slab test of the triangle's box, and so of every box around it, is sure to let the ray in.
+
+    Its box is that of the vertices before they were rounded, so only what is well inside ours counts.
+    """
     cdef double low, high, near, far, enter = -1e300, leave = 1e300
     cdef int k
     for k in range(3):
-        low = min(v[k], min(v[3 + k], v[6 + k]))
-        high = max(v[k], max(v[3 + k], v[6 + k]))
+        low = min(v[k], min(v[3 + k], v[6 + k])) + m.rounding
+        high = max(v[k], max(v[3 + k], v[6 + k])) - m.rounding
+        if not low < high:
+            return False
         if m.lvec[k] == 0:
             if not (p[k] - low > m.tolerance and high - p[k] > m.tolerance):
                 return False

@@ -52,6 +52,7 @@ cdef struct Triangle:
 cdef struct Mesh:
     const float* vert
     const int* face
+    int nface
     int nx, ny
     double x0, y0, inv
     int* start            # nx*ny + 1
@@ -63,6 +64,7 @@ cdef struct Mesh:
     Triangle* plan
     double scale
     double tolerance          # of distances along the ray
+    double rounding           # of the vertices: MuJoCo's boxes of triangles are those of the vertices before it
     double sphere_tolerance   # of squared distances in MuJoCo's bounding-sphere test
 
 cdef struct Grid:
@@ -133,6 +135,7 @@ cdef inline int cell(double value, double origin, double inv, int n) noexcept no
 cdef class ScanIndex:
     cdef Index index
     cdef tuple keep
+    cdef Py_ssize_t free_triangles
     cdef double _far(self, int geom) noexcept nogil
     cdef int _build_mesh(self, Record* r) except -1
     cdef void build_records(self, const int[::1] geoms, bint closed_forms)

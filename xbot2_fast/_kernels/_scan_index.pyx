@@ -23,10 +23,18 @@ cdef enum:
     CELLS_PER_GEOM = 8          # 4 and 16 were slower over random places
     MAX_CELLS = 1 << 22
     ENTRIES_PER_GEOM = 64       # bounds the memory; geoms that cover more cells go to the always-list
+    ENTRIES_PER_TRIANGLE = 64   # likewise; meshes with more stay with mj_rayMesh
+    MAX_TRIANGLES = 1 << 21     # of all gridded meshes together, about 150 bytes each
+
+cdef enum Binning:
+    BINNED = 0
+    NO_MEMORY = 1
+    TOO_MANY_ENTRIES = 2
 
 cdef double FAR = 1e3
 cdef double PAD = 1e-9          # of a geom's size and place: rounding in MuJoCo's ray functions
 cdef double QUADRIC = 3e-14     # relative error of b*b - a*c, per squared distance over size
+cdef double FLOAT_ROUNDING = 1.2e-7   # of a vertex, twice over
 
 
 # ---- bounds
@@ -336,7 +344,7 @@ cdef void _set_triangle(Mesh* m, int k, const double* pos, const double* mat) no
     t.fair = fabs(t.denominator) > 1e-14
     for i in range(3):
         low, high = fmin(p[i], fmin(p[3 + i], p[6 + i])), fmax(p[i], fmax(p[3 + i], p[6 + i]))
-        if not 1e-4 * (high - low) > m.tolerance * fmax(fabs(m.lvec[i]), 1e-3 if m.lvec[i] != 0 else 1.0):
+        if not 1e-4 * (high - low) - m.rounding > m.tolerance * fmax(fabs(m.lvec[i]), 1e-3 if m.lvec[i] != 0 else 1.0):
             t.fair = 0
 
 
@@ -345,36 +353,64 @@ cdef void _mesh_cells(const Mesh* m, const Box* b, Span* s) noexcept nogil:
     s.j0, s.j1 = cell(b.y0, m.y0, m.inv, m.ny), cell(b.y1, m.y0, m.inv, m.ny)
 
 
-cdef int _bin_triangles(Mesh* m, int nface, const double* pos, const double* mat) noexcept nogil:
-    """Triangles of each cell; 1 when there is no memory for them."""
-    cdef Box* boxes = <Box*>malloc(nface * sizeof(Box))
-    cdef int cells = m.nx * m.ny, t, i, j, c
+cdef Binning _count_triangles(Mesh* m, Box* boxes, const double* pos, const double* mat) noexcept nogil:
+    """Rectangle of each triangle, and the entries of each cell c into start[c + 2]."""
+    cdef Py_ssize_t total = 0, bound = 65536 + <Py_ssize_t>ENTRIES_PER_TRIANGLE * m.nface
+    cdef int t, i, j
     cdef Span s
-    m.start = <int*>calloc(cells + 2, sizeof(int))
-    m.plan = <Triangle*>calloc(nface, sizeof(Triangle))
-    if boxes == NULL or m.start == NULL or m.plan == NULL:
-        free(boxes)
-        return 1
-    for t in range(nface):
+    for t in range(m.nface):
         _set_triangle(m, t, pos, mat)
         boxes[t] = _triangle_box(m, t, pos, mat, m.scale)
         _mesh_cells(m, boxes + t, &s)
+        total += (<Py_ssize_t>(s.i1 - s.i0 + 1)) * (s.j1 - s.j0 + 1)
+        if total > bound:
+            return TOO_MANY_ENTRIES
         for j in range(s.j0, s.j1 + 1):
             for i in range(s.i0, s.i1 + 1):
                 m.start[j * m.nx + i + 2] += 1
+    return BINNED
+
+
+cdef Binning _fill_triangles(Mesh* m, const Box* boxes) noexcept nogil:
+    cdef int cells = m.nx * m.ny, t, i, j, c
+    cdef Span s
     for c in range(cells):
         m.start[c + 2] += m.start[c + 1]
     m.triangles = <int*>malloc((m.start[cells + 1] + 1) * sizeof(int))
-    if m.triangles != NULL:
-        for t in range(nface):
-            _mesh_cells(m, boxes + t, &s)
-            for j in range(s.j0, s.j1 + 1):
-                for i in range(s.i0, s.i1 + 1):
-                    c = j * m.nx + i + 1
-                    m.triangles[m.start[c]] = t
-                    m.start[c] += 1
+    if m.triangles == NULL:
+        return NO_MEMORY
+    for t in range(m.nface):
+        _mesh_cells(m, boxes + t, &s)
+        for j in range(s.j0, s.j1 + 1):
+            for i in range(s.i0, s.i1 + 1):
+                c = j * m.nx + i + 1
+                m.triangles[m.start[c]] = t
+                m.start[c] += 1
+    return BINNED
+
+
+cdef void _free_mesh(Mesh* m) noexcept nogil:
+    free(m.start)
+    free(m.triangles)
+    free(m.plan)
+    m.start, m.triangles, m.plan = NULL, NULL, NULL
+
+
+cdef Binning _bin_triangles(Mesh* m, const double* pos, const double* mat) noexcept nogil:
+    """Triangles of each cell; nothing is kept unless BINNED."""
+    cdef Box* boxes = <Box*>malloc(m.nface * sizeof(Box))
+    cdef Binning done = NO_MEMORY
+    m.start = <int*>calloc(<Py_ssize_t>m.nx * m.ny + 2, sizeof(int))
+    m.plan = <Triangle*>calloc(m.nface, sizeof(Triangle))
+    m.triangles = NULL
+    if boxes != NULL and m.start != NULL and m.plan != NULL:
+        done = _count_triangles(m, boxes, pos, mat)
+        if done == BINNED:
+            done = _fill_triangles(m, boxes)
     free(boxes)
-    return m.triangles == NULL
+    if done != BINNED:
+        _free_mesh(m)
+    return done
 
 
 # ---- the object
@@ -395,11 +431,13 @@ cdef class ScanIndex:
     """Index of the static geoms of `model`, placed as in `data` (which had mj_kinematics).
 
     `masked` (ngeom) and `groups` (6) say whom rays ignore; both are read at each ray, as are colours, materials, groups
-    and height-field data of the model. With `closed_forms` False only MuJoCo's own ray functions are used.
+    and height-field data of the model. With `closed_forms` False only MuJoCo's own ray functions are used. Meshes are
+    gridded while they have `max_triangles` together.
     """
 
-    def __cinit__(self, model, data, masked, groups, bint closed_forms=True):
+    def __cinit__(self, model, data, masked, groups, bint closed_forms=True, Py_ssize_t max_triangles=MAX_TRIANGLES):
         self.keep = (model, data, masked)
+        self.free_triangles = max_triangles
         self._bind(model, data, masked, groups)
         static = np.flatnonzero(model.body_weldid[model.geom_bodyid] == 0).astype(np.int32)
         self.build_records(static, closed_forms)
@@ -410,9 +448,7 @@ cdef class ScanIndex:
         cdef Index* ix = &self.index
         cdef int k
         for k in range(ix.nmeshes):
-            free(ix.meshes[k].start)
-            free(ix.meshes[k].triangles)
-            free(ix.meshes[k].plan)
+            _free_mesh(ix.meshes + k)
         free(ix.meshes)
         free(ix.fields)
         free(ix.records)
@@ -496,25 +532,33 @@ cdef class ScanIndex:
         cdef Mesh* m = ix.meshes + ix.nmeshes
         cdef const double* pos = ix.geoms.xpos + 3 * r.geom
         cdef const double* mat = ix.geoms.xmat + 9 * r.geom
-        cdef int id = ix.geoms.dataid[r.geom], nface, k
+        cdef int id = ix.geoms.dataid[r.geom], first, k
+        cdef Binning done
         model = self.keep[0]
-        nface = model.mesh_facenum[id]
-        m.vert = _floats(model.mesh_vert) + 3 * <int>model.mesh_vertadr[id]
+        m.nface = model.mesh_facenum[id]
+        if m.nface > self.free_triangles:
+            return 0
+        first = <int>model.mesh_vertadr[id]
+        m.vert = _floats(model.mesh_vert) + 3 * first
         m.face = _ints(model.mesh_face) + 3 * <int>model.mesh_faceadr[id]
         m.scale = 1.0 + fabs(pos[0]) + fabs(pos[1]) + fabs(pos[2]) + r.hx + r.hy + r.hz
         m.scale += 1e-5 * self._far(r.geom)
         m.x0, m.y0 = r.cx - r.hx, r.cy - r.hy
-        _shape(m.x0, r.cx + r.hx, m.y0, r.cy + r.hy, min(2 * nface + 16, MAX_CELLS), &m.nx, &m.ny, &m.inv)
+        _shape(m.x0, r.cx + r.hx, m.y0, r.cy + r.hy, min(2 * m.nface + 16, MAX_CELLS), &m.nx, &m.ny, &m.inv)
         _down(mat, m.lvec)
         projection(m.lvec, m.b0, m.b1)
         for k in range(3):
             m.per_lvec[k] = 1.0 / m.lvec[k] if m.lvec[k] != 0 else INFINITY
         m.tolerance = 1e-12 * (m.scale + self._far(r.geom))
+        m.rounding = FLOAT_ROUNDING * float(np.abs(model.mesh_vert[first:first + <int>model.mesh_vertnum[id]]).max())
         m.sphere_tolerance = 1e-13 * self._far(r.geom) ** 2
-        if _bin_triangles(m, nface, pos, mat):
-            raise MemoryError(f"index of a mesh with {nface} faces")
-        r.kind, r.slot = GRIDDED_MESH, ix.nmeshes
-        ix.nmeshes += 1
+        done = _bin_triangles(m, pos, mat)
+        if done == NO_MEMORY:
+            raise MemoryError(f"index of a mesh with {m.nface} faces")
+        if done == BINNED:
+            r.kind, r.slot = GRIDDED_MESH, ix.nmeshes
+            ix.nmeshes += 1
+            self.free_triangles -= m.nface
         return 0
 
     def _domain(self):
@@ -556,9 +600,14 @@ cdef class ScanIndex:
 
     @property
     def memory(self):
-        """Bytes of the grid and the records."""
+        """Bytes of the records, of their grid and of those of the meshes."""
         cdef Index* ix = &self.index
-        return (ix.nrecords * (sizeof(Record) + sizeof(int)) + ix.grid.nentries * sizeof(int)
+        cdef const Mesh* m
+        cdef Py_ssize_t meshes = 0, cells, k
+        for k in range(ix.nmeshes):
+            m, cells = ix.meshes + k, <Py_ssize_t>ix.meshes[k].nx * ix.meshes[k].ny
+            meshes += m.nface * sizeof(Triangle) + (cells + 2 + m.start[cells]) * sizeof(int)
+        return (meshes + ix.nrecords * (sizeof(Record) + sizeof(int)) + ix.grid.nentries * sizeof(int)
                 + (<Py_ssize_t>ix.grid.nx * ix.grid.ny + 2) * sizeof(int))
 
     @property
