@@ -2,6 +2,10 @@
 
 import dataclasses
 import math
+import sys
+import threading
+import time
+import tracemalloc
 
 import mujoco
 import numpy as np
@@ -484,17 +488,57 @@ def test_a_batch_equals_single_scans(nthread):
         np.testing.assert_array_equal(ids[k], scan.geom_ids)
 
 
+def test_a_batch_is_scanned_without_the_gil():
+    """With no forced switches another thread runs only while the batch has given the GIL up."""
+    model, _, scanner = _make()
+    qpos, out = np.tile(model.qpos0, (20_000, 1)), np.empty((20_000, 17, 11))
+    events = []
+
+    def work():
+        events.append("starts")
+        scanner.scan_batch(model, qpos, out, nthread=1)
+        events.append("ends")
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1000.0)
+    try:
+        thread = threading.Thread(target=work)
+        thread.start()
+        while not events:
+            time.sleep(0)
+        events.append("meanwhile")
+        thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert events == ["starts", "meanwhile", "ends"]
+    np.testing.assert_array_equal(out, 0.0)
+
+
+def test_a_batch_allocates_nothing_that_grows_with_it():
+    model, _, scanner = _make()
+    qpos, out = np.tile(model.qpos0, (2000, 1)), np.empty((2000, 17, 11))
+    scanner.scan_batch(model, qpos, out, nthread=2)
+    tracemalloc.start()
+    scanner.scan_batch(model, qpos, out, nthread=2)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 20_000 < out.nbytes / 100
+
+
 def test_an_empty_batch_is_fine_and_bad_batches_are_refused():
     model, _, scanner = _make()
     nq = model.nq
     scanner.scan_batch(model, np.empty((0, nq)), np.empty((0, 17, 11)))
     good, out = np.zeros((3, nq)), np.empty((3, 17, 11))
     other, _, _ = _make()
+    fixed = np.empty((3, 17, 11))
+    fixed.flags.writeable = False
     cases = [
         ((other, good, out), {}, "model: expected the scanner's own model"),
         ((model, np.zeros((3, nq - 1)), out), {}, rf"qpos: expected a float64 array of shape \(3, {nq}\)"),
         ((model, good.astype(np.float32), out), {}, "qpos: expected a float64 array"),
         ((model, np.asfortranarray(np.zeros((3, nq))), out), {}, "qpos: expected a C-contiguous array"),
+        ((model, good, fixed), {}, "out: expected an array to write to, got a read-only one"),
         ((model, good, np.empty((3, 11, 17))), {}, r"out: expected a float64 array of shape \(3, 17, 11\)"),
         ((model, good, out, np.empty((3, 17, 11), np.int64)), {}, "geom_ids: expected a int32 array"),
         ((model, good, out), {"nthread": 0}, "nthread: expected an integer >= 1, got 0"),

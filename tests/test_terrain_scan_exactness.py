@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from xbot2_fast._kernels._scan_index import ScanIndex
 
 from tests import terrain_exactness as exactness
 from tests.reference import terrain_scan as reference
@@ -87,6 +88,13 @@ def test_an_index_that_disagrees_with_mj_ray_is_noticed_and_replaced(caplog):
     assert set(scanner._plan.index.kinds.values()) == {"primitive"}
     np.testing.assert_array_equal(scanner.scan(data).heights[5:12, 3:8], 0.25)
 
+    caplog.clear()
+    scanner._agrees_with_mj_ray = lambda: False
+    scanner._check_index()
+    assert [r.getMessage() for r in caplog.records] == [
+        f"terrain scan: the index disagrees with MuJoCo {mujoco.__version__}, every ray uses mj_ray"
+    ]
+
 
 @pytest.mark.parametrize("n", [1, 10, 2000])
 def test_the_memory_of_the_index_is_bounded(n):
@@ -97,9 +105,47 @@ def test_the_memory_of_the_index_is_bounded(n):
         '<body name="base" pos="0 0 1"><freejoint/><geom size=".1" group="1"/></body></worldbody></mujoco>'
     )
     scanner = TerrainScanner(model, "base")
-    assert scanner._plan.index.memory < 1_000_000 + 1000 * n
+    # entries of cells + per geom a record, its place in the always-list, 8 cells (more on rims) and 64 entries
+    assert scanner._plan.index.memory <= 4 * (65536 + 100) + (64 + 4 + 4 * (2 * 8 + 64)) * (n + 1)
     scan = scanner.scan(mujoco.MjData(model))
     np.testing.assert_allclose(scan.heights, 0.1, atol=1e-12)
+
+
+def _leaves(n, copies=1):
+    """A model of n triangles that all cover most of one square, any number of times, and a robot above them."""
+    spec = mujoco.MjSpec.from_string(
+        '<mujoco><worldbody><body name="base" pos="0 0 3"><freejoint/><geom size=".1" group="1"/></body></worldbody>'
+        "</mujoco>"
+    )
+    corners = np.array([[-1, -1, 0], [1, -1, 0], [0, 1, 0]]) + np.random.default_rng(0).uniform(-0.1, 0.1, (n, 3, 3))
+    spec.add_mesh(
+        name="leaves", uservert=corners.ravel(), userface=np.arange(3 * n),
+        inertia=mujoco.mjtMeshInertia.mjMESH_INERTIA_SHELL,
+    )  # fmt: skip
+    for k in range(copies):
+        spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_MESH, meshname="leaves", group=2, pos=(0, 0, -k))
+    return spec.compile()
+
+
+@pytest.mark.parametrize(("n", "kind"), [(20, "gridded mesh"), (3000, "mesh")])
+def test_a_mesh_whose_triangles_cover_each_other_is_not_gridded(n, kind):
+    model = _leaves(n)
+    scanner, data = TerrainScanner(model, "base"), mujoco.MjData(model)
+    assert list(scanner._plan.index.kinds.values()) == [kind]
+    assert scanner._plan.index.memory < 500_000 + 400 * n
+    expected = reference.scan(model, data, "base", (17, 11), (0.1, 0.1), 2.0, 5.0, (0, 1))
+    scan = scanner.scan(data)
+    np.testing.assert_array_equal(scan.heights.view(np.int64), expected[2].view(np.int64))
+
+
+def test_meshes_are_gridded_while_they_have_few_triangles_together():
+    model = _leaves(20, copies=3)
+    data = mujoco.MjData(model)
+    mujoco.mj_kinematics(model, data)
+    masked, groups = np.zeros(model.ngeom, np.uint8), np.ones(6, np.uint8)
+    for most, gridded in ((0, 0), (19, 0), (20, 1), (50, 2), (1000, 3)):
+        kinds = ScanIndex(model, data, masked, groups, max_triangles=most).kinds
+        assert list(kinds.values()).count("gridded mesh") == gridded, most
 
 
 @pytest.mark.fuzz

@@ -88,6 +88,18 @@ def test_the_default_is_a_scan_every_hundred_steps(simulator):
     assert sim.terrain_scan is not None
 
 
+def test_a_running_simulator_goes_on_with_a_rebuilt_index(simulator):
+    sim = simulator(terrain_scan_decimation=1)
+    sim.run()
+    assert 1 in sim.terrain_scan.geom_ids
+    sim.model.geom_pos[1] = 3.0, 0.0, 0.0
+    sim.model.geom_sameframe[1] = 0
+    sim._scans._scanner.rebuild()
+    sim.run()
+    assert 1 not in sim.terrain_scan.geom_ids
+    np.testing.assert_array_equal(sim.terrain_scan.heights, _expected(sim)[2])
+
+
 def test_worlds_with_sdfs_are_scanned_in_steps_too(simulator):
     asset = (
         '<asset><mesh name="m" vertex="-1 -1 -1  1 -1 -1  -1 1 -1  1 1 -1  0 0 1" scale=".3 .3 .2"/></asset><worldbody>'

@@ -4,6 +4,7 @@ import logging
 import math
 import numbers
 import os
+import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -121,17 +122,24 @@ class TerrainScanner:
         else:
             self._groups[list(self.excluded_geom_groups)] = 0
         self._pool: ThreadPoolExecutor | None = None
+        self._data: mujoco.MjData | None = None
+        self._periodic: weakref.WeakSet[PeriodicScan] = weakref.WeakSet()
         self.rebuild()
+        self._report_sdfs()
 
     def rebuild(self) -> None:
-        """Index the static geoms anew, after one of them was moved or resized in the model."""
+        """Index the static geoms anew, after one of them was moved or resized in the model.
+
+        Between steps, on the simulation thread; a simulator that uses the scanner goes on with the new index.
+        """
         self._private = mujoco.MjData(self.model)
         mujoco.mj_kinematics(self.model, self._private)
         self._build(closed_forms=True, through_mj_ray=self.method == "mj_ray")
         if self.method == "indexed":
             self._check_index()
-        self._data: mujoco.MjData | None = None
-        self._report_sdfs()
+        self._data = None
+        for periodic in self._periodic:
+            periodic.stage.rebind(self._workers[0])
 
     def _build(self, closed_forms: bool, through_mj_ray: bool) -> None:
         self._plan = ScanPlan(
@@ -144,15 +152,12 @@ class TerrainScanner:
         """Compare the index with mj_ray on a few hundred rays, should a release of MuJoCo ever compute otherwise."""
         if self._agrees_with_mj_ray():
             return
-        logger.warning(
-            "terrain scan: closed forms disagree with MuJoCo %s, its own functions are used", mujoco.__version__
-        )
         self._build(closed_forms=False, through_mj_ray=False)
+        consequence = "closed forms disagree with MuJoCo %s, its own functions are used"
         if not self._agrees_with_mj_ray():
-            logger.warning(
-                "terrain scan: the index disagrees with MuJoCo %s, every ray uses mj_ray", mujoco.__version__
-            )
             self._build(closed_forms=False, through_mj_ray=True)
+            consequence = "the index disagrees with MuJoCo %s, every ray uses mj_ray"
+        logger.warning("terrain scan: " + consequence, mujoco.__version__)
 
     def _agrees_with_mj_ray(self) -> bool:
         origins = _check_origins(self.model, self._private)
@@ -211,7 +216,9 @@ class TerrainScanner:
 
     def periodic(self, data: mujoco.MjData, decimation: int) -> "PeriodicScan":
         """A stage for the step loop that scans `data` in every `decimation`-th step."""
-        return PeriodicScan(self, data, decimation)
+        periodic = PeriodicScan(self, data, decimation)
+        self._periodic.add(periodic)
+        return periodic
 
     def scan_batch(
         self,
@@ -243,9 +250,9 @@ class TerrainScanner:
         if isinstance(nthread, bool) or not isinstance(nthread, int) or nthread < 1:
             raise ValueError(f"nthread: expected an integer >= 1, got {nthread!r}")
         _check_array("qpos", qpos, np.float64, (len(qpos), self.model.nq))
-        _check_array("out", out, np.float64, (len(qpos), *self.shape))
+        _check_array("out", out, np.float64, (len(qpos), *self.shape), written=True)
         if geom_ids is not None:
-            _check_array("geom_ids", geom_ids, np.int32, out.shape)
+            _check_array("geom_ids", geom_ids, np.int32, out.shape, written=True)
         if len(qpos):
             self._scan_rows(qpos, out, geom_ids, min(nthread, len(qpos)))
         return out
@@ -377,12 +384,14 @@ def _names(model: mujoco.MjModel, geoms: Sequence[int] | NDArray[np.intp], most:
     return ", ".join(names) + (f" and {len(geoms) - most} more" if len(geoms) > most else "")
 
 
-def _check_array(name: str, array: NDArray, dtype: type, shape: tuple[int, ...]) -> None:
+def _check_array(name: str, array: NDArray, dtype: type, shape: tuple[int, ...], written: bool = False) -> None:
     if not isinstance(array, np.ndarray) or array.dtype != dtype or array.shape != shape:
         got = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
         raise ValueError(f"{name}: expected a {np.dtype(dtype).name} array of shape {shape}, got {got}")
     if not array.flags.c_contiguous:
         raise ValueError(f"{name}: expected a C-contiguous array, got strides {array.strides}; copy it first")
+    if written and not array.flags.writeable:
+        raise ValueError(f"{name}: expected an array to write to, got a read-only one")
 
 
 def _check_origins(model: mujoco.MjModel, data: mujoco.MjData) -> NDArray[np.float64]:

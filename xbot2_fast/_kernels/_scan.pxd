@@ -51,6 +51,8 @@ cdef struct Worker:
     Pose* moving
     Record* records       # outside the grid and under the pattern, highest top first
     int nrecords
+    int* near             # scratch for the free bodies, nfree + 1
+    double* across        # scratch for the lateral offsets of a row, 2 * m
 
 cdef struct Out:
     double* pose          # position (3) and matrix (9) of the body; may be NULL

@@ -16,7 +16,7 @@ from xbot2_fast._kernels._chain cimport BodyChain, Pose, chain_frame, chain_link
 from xbot2_fast._kernels._loop cimport ATTEND, DONE, Clock, Stage
 from xbot2_fast._kernels._scan_hit cimport BOX, hit_field, hit_mesh, ray_asset_fn, ray_geom_fn
 from xbot2_fast._kernels._scan_index cimport (
-    FAR, GRIDDED_MESH, SDF, UPRIGHT_BOX, UPRIGHT_HFIELD, UPRIGHT_PLANE, Geoms, Grid, Index,
+    FAR, GRIDDED_MESH, SDF, UPRIGHT_BOX, UPRIGHT_HFIELD, UPRIGHT_PLANE, Geoms, Grid,
     Record, ScanIndex, eliminated, set_record)
 
 ctypedef double (*ray_fn)(const void* model, const void* data, const double* pnt, const double* vec,
@@ -41,6 +41,11 @@ cdef enum:
 
 # ---- one ray
 
+# Passed by value or kept in locals that no call sees, so that a whole ray stays in registers.
+cdef struct Hit:
+    double distance
+    int geom
+
 cdef struct Best:
     double distance
     int geom
@@ -64,82 +69,88 @@ cdef double _mujoco_hit(const Plan* p, const Worker* w, int geom, int type, cons
     return ray_geom(w.xpos + 3 * geom, w.xmat + 9 * geom, p.index.geoms.size + 3 * geom, origin, DOWN, type, NULL)
 
 
-cdef void _sdfs(const Plan* p, const Worker* w, const double* origin, Best* best) noexcept nogil:
+cdef Hit _sdfs(const Plan* p, const Worker* w, double x, double y, double z) noexcept nogil:
     """All SDFs at once, through mj_ray on the model that hides everything else."""
+    cdef double[3] origin = [x, y, z]
     cdef int geom = -1
     cdef double distance = mj_ray(p.sdf_model, w.data, origin, DOWN, NULL, 1, -1, &geom, NULL)
-    if geom >= 0:
-        _offer(&p.index.geoms, best, distance, geom)
+    return Hit(distance if geom >= 0 else -1.0, geom)
 
 
-cdef double _hit(const Plan* p, const Worker* w, const Record* r, const double* origin) noexcept nogil:
+cdef double _hit(const Plan* p, const Worker* w, const Record* r, double x, double y, double z) noexcept nogil:
     cdef const double* pos = w.xpos + 3 * r.geom
     cdef const double* mat = w.xmat + 9 * r.geom
     cdef const double* size = p.index.geoms.size + 3 * r.geom
-    cdef double x
+    cdef double[3] origin = [x, y, z]
+    cdef double distance
     cdef bint boxed
     if r.kind == UPRIGHT_HFIELD:
-        if hit_field(p.index.fields + r.slot, pos, mat, origin, &x):
-            return x
+        if hit_field(p.index.fields + r.slot, pos, mat, origin, &distance):
+            return distance
     elif r.kind == GRIDDED_MESH:
-        if hit_mesh(p.index.meshes + r.slot, pos, mat, size, origin, &x, &boxed):
-            return x if boxed or ray_geom(pos, mat, size, origin, DOWN, BOX, NULL) >= 0 else -1
+        if hit_mesh(p.index.meshes + r.slot, pos, mat, size, origin, &distance, &boxed):
+            return distance if boxed or ray_geom(pos, mat, size, origin, DOWN, BOX, NULL) >= 0 else -1
     return _mujoco_hit(p, w, r.geom, p.index.geoms.type[r.geom], origin)
 
 
-cdef inline bint _try(const Plan* p, const Worker* w, const Record* r, const double* origin,
+cdef inline bint _try(const Plan* p, const Worker* w, const Record* r, double x, double y, double z,
                       Best* best) noexcept nogil:
     """False when this record and all lower ones lie below the best hit."""
     cdef double distance
-    if origin[2] - r.top > best.distance:
+    cdef int geom = r.geom
+    cdef Hit hit
+    if z - r.top > best.distance:
         return False
-    if fabs(origin[0] - r.cx) > r.hx or fabs(origin[1] - r.cy) > r.hy:
+    if fabs(x - r.cx) > r.hx or fabs(y - r.cy) > r.hy:
         return True
-    if r.kind == UPRIGHT_BOX and origin[2] - r.cz > 0:
-        distance = -(r.hz - (origin[2] - r.cz))
+    if r.kind == UPRIGHT_BOX and z - r.cz > 0:
+        distance = -(r.hz - (z - r.cz))
         if not distance >= 0:
-            distance = r.hz + (origin[2] - r.cz)
+            distance = r.hz + (z - r.cz)
     elif r.kind == UPRIGHT_PLANE:
-        distance = origin[2] - r.cz
+        distance = z - r.cz
     elif r.kind == SDF:
-        _sdfs(p, w, origin, best)
-        return True
+        hit = _sdfs(p, w, x, y, z)
+        distance, geom = hit.distance, hit.geom
     else:
-        distance = _hit(p, w, r, origin)
-    _offer(&p.index.geoms, best, distance, r.geom)
+        distance = _hit(p, w, r, x, y, z)
+    _offer(&p.index.geoms, best, distance, geom)
     return True
 
 
-cdef inline void _cast(const Plan* p, const Worker* w, const double* origin, Best* best) noexcept nogil:
-    cdef const Index* ix = p.index
-    cdef const Grid* g = &ix.grid
-    cdef double u = (origin[0] - g.x0) * g.inv, v = (origin[1] - g.y0) * g.inv
+cdef inline void _cast(const Plan* p, const Worker* w, const Grid* g, double x, double y, double z,
+                       Best* best) noexcept nogil:
+    cdef double u = (x - g.x0) * g.inv, v = (y - g.y0) * g.inv
+    cdef const Record* records = p.index.records
     cdef int k, c
     if u >= 0 and v >= 0 and u < g.nx and v < g.ny:
         c = <int>v * g.nx + <int>u
         for k in range(g.start[c], g.start[c + 1]):
-            if not _try(p, w, ix.records + g.entries[k], origin, best):
+            if not _try(p, w, records + g.entries[k], x, y, z, best):
                 break
+    records = w.records
     for k in range(w.nrecords):
-        if not _try(p, w, w.records + k, origin, best):
+        if not _try(p, w, records + k, x, y, z, best):
             break
 
 
-cdef void _cast_everywhere(const Plan* p, const Worker* w, const double* origin, Best* best) noexcept nogil:
+cdef Hit _cast_everywhere(const Plan* p, const Worker* w, double x, double y, double z, double limit) noexcept nogil:
     """No index: mj_ray, or its loop over all geoms where some are masked."""
     cdef const Geoms* g = &p.index.geoms
-    cdef int k, geom = -1
-    cdef double distance
+    cdef double[3] origin = [x, y, z]
+    cdef Best best = Best(limit, -1, -1)
+    cdef Hit hit = Hit(0.0, -1)
+    cdef int k
     if not p.subtree:
-        distance = mj_ray(p.model, w.data, origin, DOWN, g.groups, 1, -1, &geom, NULL)
-        if geom >= 0 and distance <= best.distance:
-            best.distance, best.geom = distance, geom
-        return
+        hit.distance = mj_ray(p.model, w.data, origin, DOWN, g.groups, 1, -1, &hit.geom, NULL)
+        return hit if hit.distance <= limit else Hit(limit, -1)
     for k in range(g.n):
         if g.type[k] != SDF_TYPE and not eliminated(g, k):
-            _offer(g, best, _mujoco_hit(p, w, k, g.type[k], origin), k)
+            _offer(g, &best, _mujoco_hit(p, w, k, g.type[k], origin), k)
     if p.sdf_model != NULL:
-        _sdfs(p, w, origin, best)
+        hit = _sdfs(p, w, x, y, z)
+        _offer(g, &best, hit.distance, hit.geom)
+    return Hit(best.distance, best.geom)
 
 
 # ---- what lies outside the grid
@@ -190,16 +201,25 @@ cdef inline bint _visible(const Plan* p, const Mover* mover) noexcept nogil:
     return False
 
 
+cdef inline int _cull(const Plan* p, const double* qpos, const Rectangle* area, int* near) noexcept nogil:
+    """Which free bodies reach the area, into `near`; how many. Without a branch a body: none can be guessed wrong."""
+    cdef const double* at
+    cdef double radius, cx = area.cx, cy = area.cy, hx = area.hx, hy = area.hy
+    cdef int k, n = 0
+    for k in range(p.nfree):
+        at = qpos + p.free[k].qadr
+        radius = p.free[k].radius
+        near[n] = k
+        n += (not fabs(at[0] - cx) > hx + radius) & (not fabs(at[1] - cy) > hy + radius)
+    return n
+
+
 cdef void _add_free(const Plan* p, Worker* w, const double* qpos, const Rectangle* area, double z) noexcept nogil:
     """Free bodies: their position stands in qpos, so most need no pose."""
     cdef const Mover* mover
-    cdef const double* at
     cdef int k
-    for k in range(p.nfree):
-        at = qpos + p.free[k].qadr
-        if _apart(area, at[0], at[1], p.free[k].radius, p.free[k].radius):
-            continue
-        mover = p.movers + k
+    for k in range(_cull(p, qpos, area, w.near)):
+        mover = p.movers + w.near[k]
         if _visible(p, mover):
             chain_link(p.moving, mover.slot, qpos, NULL, NULL, w.moving)
             _add_mover(p, w, mover, area, z)
@@ -240,6 +260,11 @@ cdef void _collect(const Plan* p, Worker* w, const double* qpos, const double* m
 
 # ---- one scan
 
+cdef inline bint _beyond(const Plan* p, double z) noexcept nogil:
+    """Whether rays from this height are too far from the terrain, or from no height at all, for the index."""
+    return not fabs(z - p.index.middle) <= FAR
+
+
 cdef void _heading(const double* mat, double* fx, double* fy) noexcept nogil:
     """Direction of the body's x axis in the plan view; world x where it is vertical."""
     cdef double norm = sqrt(mat[0] * mat[0] + mat[3] * mat[3])
@@ -271,7 +296,7 @@ cdef void scan_state(const Plan* p, Worker* w, const double* qpos, const double*
     area = Rectangle(body.pos[0], body.pos[1], fabs(fx) * a + fabs(fy) * b, fabs(fy) * a + fabs(fx) * b)
     area.hx += 1e-9 * (1.0 + area.hx + fabs(area.cx))
     area.hy += 1e-9 * (1.0 + area.hy + fabs(area.cy))
-    everywhere = p.through_mj_ray or not (fabs(z - p.index.middle) <= FAR and isfinite(area.cx) and isfinite(area.cy))
+    everywhere = p.through_mj_ray or _beyond(p, z) or not (isfinite(area.cx) and isfinite(area.cy))
     if everywhere:
         _refresh_private(p, w, qpos, mocap_pos, mocap_quat)
     else:
@@ -286,25 +311,28 @@ cdef void _rays(const Plan* p, const Worker* w, const double* center, double fx,
                 const Out* out) noexcept nogil:
     """Forward axis (fx, fy), lateral axis (-fy, fx): to the left."""
     cdef const Pattern* g = &p.pattern
-    cdef double origin[3]
-    cdef double ahead, aside
-    cdef Best best
+    cdef Grid grid = p.index.grid
+    cdef double cx = center[0], cy = center[1], limit = g.max_distance, ahead, aside, ax, ay, x, y
+    cdef Best best = Best(limit, -1, -1)
+    cdef Hit hit
     cdef int i, j, k = 0
-    best.seen = -1
-    origin[2] = z
+    for j in range(g.m):
+        aside = (j - 0.5 * (g.m - 1)) * g.dy
+        w.across[2 * j], w.across[2 * j + 1] = aside * fy, aside * fx
     for i in range(g.n):
         ahead = (i - 0.5 * (g.n - 1)) * g.dx
+        ax, ay = ahead * fx, ahead * fy
         for j in range(g.m):
-            aside = (j - 0.5 * (g.m - 1)) * g.dy
-            origin[0] = center[0] + (ahead * fx - aside * fy)
-            origin[1] = center[1] + (ahead * fy + aside * fx)
-            best.distance, best.geom = g.max_distance, -1
+            x = cx + (ax - w.across[2 * j])
+            y = cy + (ay + w.across[2 * j + 1])
+            best.distance, best.geom = limit, -1
             if everywhere:
-                _cast_everywhere(p, w, origin, &best)
+                hit = _cast_everywhere(p, w, x, y, z, limit)
+                best.distance, best.geom = hit.distance, hit.geom
             else:
-                _cast(p, w, origin, &best)
+                _cast(p, w, &grid, x, y, z, &best)
             if out.x != NULL:
-                out.x[k], out.y[k] = origin[0], origin[1]
+                out.x[k], out.y[k] = x, y
             if out.ids != NULL:
                 out.ids[k] = best.geom
             out.heights[k] = z - best.distance if best.geom >= 0 else NAN
@@ -432,12 +460,14 @@ cdef class ScanWorker:
         self.plan = plan
         base, moving = np.array(plan.base.poses), np.array(plan.moving.poses)
         records = np.empty((n + 1) * sizeof(Record), np.uint8)
-        self.keep = (data, base, moving, records)
+        near, across = np.empty(plan.plan.nfree + 1, np.intc), np.empty(2 * plan.plan.pattern.m)
+        self.keep = (data, base, moving, records, near, across)
         w.data = <void*><size_t>data._address
         w.xpos, w.xmat = _doubles(data.geom_xpos), _doubles(data.geom_xmat)
         w.qpos, w.mocap_pos, w.mocap_quat = _doubles(data.qpos), _doubles(data.mocap_pos), _doubles(data.mocap_quat)
         w.base, w.moving = <Pose*>_doubles(base), <Pose*>_doubles(moving)
         w.records = <Record*>_doubles(records)
+        w.near, w.across = <int*>_doubles(near), _doubles(across)
 
 
 cdef struct Job:
@@ -481,7 +511,7 @@ cdef class Scan(Stage):
     needs Python. `count` scans were made in steps, the last at simulation time `time`.
     """
     cdef Periodic s
-    cdef ScanPlan plan
+    cdef ScanWorker worker
     cdef tuple keep
 
     def __cinit__(self, ScanWorker worker not None, data, double[:, ::1] pose, double[:, :, ::1] grid,
@@ -489,17 +519,21 @@ cdef class Scan(Stage):
         cdef Job* j = &self.s.job
         self.run = _scan_stage
         self.context = &self.s
-        self.plan = worker.plan
-        self.keep = (worker, data, pose, grid, ids)
+        self.keep = (data, pose, grid, ids)
         self.s.every = every
-        self.s.has_sdfs = self.plan.plan.sdf_model != NULL
-        j.plan, j.worker = &self.plan.plan, &worker.worker
+        self.rebind(worker)
         j.qpos, j.mocap_pos, j.mocap_quat = _doubles(data.qpos), _doubles(data.mocap_pos), _doubles(data.mocap_quat)
         j.out = Out(&pose[0, 0], &grid[0, 0, 0], &grid[1, 0, 0], &grid[2, 0, 0], &ids[0, 0])
 
+    cpdef rebind(self, ScanWorker worker):
+        """Scan by another plan of the same model and pattern, such as after its static geoms were moved."""
+        self.worker = worker
+        self.s.has_sdfs = worker.plan.plan.sdf_model != NULL
+        self.s.job.plan, self.s.job.worker = &worker.plan.plan, &worker.worker
+
     def scan(self):
         if self.s.has_sdfs:
-            self.plan.show_sdfs()
+            self.worker.plan.show_sdfs()
         if _mujoco.guarded(_scan_body, &self.s.job):   # a few microseconds: giving the GIL up would cost more
             _mujoco.raise_error()
 
@@ -591,25 +625,27 @@ cdef void _singles_body(void* context) noexcept nogil:
     cdef Singles* s = <Singles*>context
     cdef Job* j = &s.job
     cdef Rectangle area
-    cdef const double* origin
-    cdef Best best
+    cdef double x, y, z
+    cdef Hit hit
     cdef Py_ssize_t k
-    cdef bint far
-    best.seen = -1
     if s.everywhere:
         _refresh_private(j.plan, j.worker, j.qpos, j.mocap_pos, j.mocap_quat)
     for k in range(s.n):
-        origin = s.origins + 3 * k
-        best.distance, best.geom = INFINITY, -1
-        far = not fabs(origin[2] - j.plan.index.middle) <= FAR
+        x, y, z = s.origins[3 * k], s.origins[3 * k + 1], s.origins[3 * k + 2]
         if s.everywhere:
-            _cast_everywhere(j.plan, j.worker, origin, &best)
-        elif far:
+            hit = _cast_everywhere(j.plan, j.worker, x, y, z, INFINITY)
+        elif _beyond(j.plan, z):
             _refresh_private(j.plan, j.worker, j.qpos, j.mocap_pos, j.mocap_quat)
-            _cast_everywhere(j.plan, j.worker, origin, &best)
+            hit = _cast_everywhere(j.plan, j.worker, x, y, z, INFINITY)
         else:
-            area = Rectangle(origin[0], origin[1], 0.0, 0.0)
-            _collect(j.plan, j.worker, j.qpos, j.mocap_pos, j.mocap_quat, &area, origin[2])
-            _cast(j.plan, j.worker, origin, &best)
-        s.distances[k] = best.distance if best.geom >= 0 else -1.0
-        s.ids[k] = best.geom
+            area = Rectangle(x, y, 0.0, 0.0)
+            _collect(j.plan, j.worker, j.qpos, j.mocap_pos, j.mocap_quat, &area, z)
+            hit = _single(j.plan, j.worker, x, y, z)
+        s.distances[k] = hit.distance if hit.geom >= 0 else -1.0
+        s.ids[k] = hit.geom
+
+
+cdef Hit _single(const Plan* p, const Worker* w, double x, double y, double z) noexcept nogil:
+    cdef Best best = Best(INFINITY, -1, -1)
+    _cast(p, w, &p.index.grid, x, y, z, &best)
+    return Hit(best.distance, best.geom)

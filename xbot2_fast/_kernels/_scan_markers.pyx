@@ -9,31 +9,28 @@ from libc.string cimport memcpy, memset
 import mujoco
 import numpy as np
 
-cdef double SATURATION = 0.7
+
+cdef inline float _channel(double level) noexcept nogil:
+    """A level from 0 to 1 at saturation 0.7."""
+    return <float>(0.3 + 0.7 * (0.0 if level < 0.0 else 1.0 if level > 1.0 else level))
 
 
-cdef inline void _color(double height, double low, double high, float* rgb) noexcept nogil:
-    """colorsys.hsv_to_rgb of a hue from blue (low) over green to red (high), of value 1."""
-    cdef double t = 0.5, hue, f, least = 1.0 - SATURATION, falling, rising
-    cdef int sector
-    if high > low:
-        t = (height - low) / (high - low)
-        t = 0.0 if t < 0.0 else 1.0 if t > 1.0 else t
-    hue = (1.0 - t) * 2.0 / 3.0 * 6.0
-    sector = <int>hue
-    f = hue - sector
-    falling = 1.0 - SATURATION * f
-    rising = 1.0 - SATURATION * (1.0 - f)
-    rgb[0] = 1.0 if sector == 0 else falling if sector == 1 else rising if sector == 4 else least
-    rgb[1] = rising if sector == 0 else 1.0 if sector <= 2 else falling if sector == 3 else least
-    rgb[2] = least if sector <= 1 else rising if sector == 2 else 1.0
+cdef inline void _color(double height, double high, double span, float* rgb) noexcept nogil:
+    """colorsys.hsv_to_rgb of a hue from red (high) over green to blue (high - span), of value 1; green without span.
+
+    Its six cases of one hue are three ramps that end at 0 and 1: no branch is left.
+    """
+    cdef double below = 4.0 * ((high - height) / span) if span > 0.0 else 2.0   # 0 at the top, 4 at the bottom
+    rgb[0] = _channel(2.0 - below)
+    rgb[1] = _channel(below if below < 2.0 else 4.0 - below)
+    rgb[2] = _channel(below - 2.0)
 
 
 def colors(const double[::1] heights, double low, double high, float[:, ::1] rgb):
     """Colour of each height (n, 3); what a NaN gets is not defined."""
     cdef Py_ssize_t i
     for i in range(heights.shape[0]):
-        _color(heights[i], low, high, &rgb[i, 0])
+        _color(heights[i], high, high - low, &rgb[i, 0])
 
 
 def finite_range(const double[:, ::1] heights):
@@ -102,7 +99,7 @@ def write_spheres(geoms, Py_ssize_t first, const double[:, ::1] x, const double[
             place[0] = x[i, j]
             place[1] = y[i, j]
             place[2] = z[i, j]
-            _color(z[i, j], low, high, <float*>(geom + RGBA))
+            _color(z[i, j], high, high - low, <float*>(geom + RGBA))
             geom += STRIDE
             n += 1
     return n
