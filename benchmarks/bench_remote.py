@@ -1,10 +1,15 @@
 """Remote control: what it costs when idle, what wrenches cost, how fast requests are answered at real time."""
 
 import json
+import os
 import resource
+import shutil
 import subprocess
 import sys
+import threading
 import time
+import venv
+from pathlib import Path
 from statistics import median
 from time import perf_counter_ns
 
@@ -12,9 +17,11 @@ import mujoco
 import numpy as np
 from xbot2_fast._kernels._loop import StepLoop
 
+import xbot2_fast
 from tests.reference.wrenches import ReferenceEngine
 from tests.remote_control import robots
-from xbot2_fast.remote_control import RemoteControlServer
+from xbot2_fast._kernels import _mujoco
+from xbot2_fast.remote_control import RemoteControlClient, RemoteControlServer
 from xbot2_fast.simulator_wrapper import SimulatorWrapper
 from xbot2_fast.wrenches import Wrench, WrenchEngine
 
@@ -176,19 +183,90 @@ def test_5000_requests_a_second_by_8_clients(benchmark, tmp_path):
     assert rtf > 0.97
 
 
-def test_mjctl_help(benchmark):
-    """`mjctl --help`, the whole process: < 0.15 s of CPU time, best of ten."""
-    arguments = [sys.executable, "-m", "xbot2_fast.mjctl", "--help"]
-    assert "torque-limits" in subprocess.run(arguments, capture_output=True, text=True, check=True).stdout
+def installed(directory):
+    """An environment with a plain copy of the package, as `pip install` makes it: an editable install looks for changed
+    sources and compiles them anew in every process. Returns its interpreter."""
+    venv.create(directory, symlinks=True)
+    (packages,) = directory.glob("lib/python*/site-packages")
+    home = Path(xbot2_fast.__file__).parent
+    shutil.copytree(home, packages / "xbot2_fast", ignore=shutil.ignore_patterns("__pycache__", "*.pyx", "*.pxd"))
+    shutil.copy(_mujoco.__file__, packages / "xbot2_fast" / "_kernels")
+    return str(directory / "bin" / "python")
 
-    def run():
+
+def test_mjctl_help(benchmark, tmp_path):
+    """`mjctl --help`, the whole process: < 0.15 s of CPU time, best of ten, next to a bare interpreter's start."""
+    python = installed(tmp_path / "venv")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    arguments = [python, "-m", "xbot2_fast.mjctl", "--help"]
+    shown = subprocess.run(arguments, capture_output=True, text=True, check=True, env=environment, cwd=tmp_path).stdout
+    assert "torque-limits" in shown
+
+    def run(arguments=arguments):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run(arguments, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(arguments, check=True, stdout=subprocess.DEVNULL, env=environment, cwd=tmp_path)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
-    seconds = min(run() for _ in range(10))
-    benchmark.extra_info["cpu_s"] = seconds
+    pairs = [(run([python, "-c", "pass"]), run()) for _ in range(10)]
+    bare, seconds = (min(times) for times in zip(*pairs, strict=True))
+    benchmark.extra_info.update(cpu_s=seconds, bare_interpreter_s=bare)
     benchmark.pedantic(run, rounds=3)
-    print(f"mjctl --help: {seconds:.3f} s of CPU time")
+    print(f"mjctl --help: {seconds:.3f} s of CPU time, of which a bare interpreter takes {bare:.3f} s")
     assert seconds < 0.3
+
+
+EVIL = "(.*.*)*(.*.*)*(.*.*)*(.*.*)*(.*.*)*z"
+
+
+def test_catastrophic_patterns(benchmark, tmp_path):
+    """Each of a stream of catastrophic patterns is refused within 50 ms at RTF 1, and the RTF is kept."""
+    model = robots.model()
+    model.opt.timestep = 0.001
+    with SimulatorWrapper(
+        model, viewer=False, socket_path=str(tmp_path / "s"), remote_control_endpoint="tcp://127.0.0.1:*"
+    ) as sim:
+        quiet = rtf_of(sim, 1.0)
+        attack = Attack(sim.remote_control.endpoint)
+        attack.start()
+        attacked = rtf_of(sim, 2.0)
+        attack.ended = True
+        while attack.is_alive():
+            sim.run()
+    attack.join()
+    refused = np.array(attack.times)
+    assert set(attack.codes) == {"invalid_regex"}
+    benchmark.extra_info.update(refused_ms=float(np.median(refused) * 1e3), rtf=attacked, quiet_rtf=quiet)
+    benchmark.pedantic(lambda: None, rounds=1)
+    print(
+        f"catastrophic patterns: {len(refused)} refused in {np.median(refused) * 1e3:.1f} ms (median), "
+        f"{refused.max() * 1e3:.1f} ms (worst), RTF {attacked:.4f}, quiet {quiet:.4f}"
+    )
+    assert np.median(refused) < 0.1
+    assert attacked > quiet - 0.03
+
+
+class Attack(threading.Thread):
+    """Sends one catastrophic pattern after the other, each another one, so that no answer is remembered."""
+
+    def __init__(self, endpoint):
+        super().__init__()
+        self.endpoint = endpoint
+        self.ended = False
+        self.times, self.codes = [], []
+
+    def run(self):
+        with RemoteControlClient(self.endpoint, timeout=20) as client:
+            while not self.ended:
+                start = time.perf_counter()
+                reply = client.request({"command": "get_state", "joints": [f"{EVIL}(?#{len(self.times)})"]})
+                self.times.append(time.perf_counter() - start)
+                self.codes.append(reply["error"]["code"])
+
+
+def rtf_of(sim, seconds):
+    """Real-time factor over some wall time."""
+    start, time_at_start = time.perf_counter(), sim.data.time
+    while time.perf_counter() - start < seconds:
+        sim.run()
+    return (sim.data.time - time_at_start) / (time.perf_counter() - start)

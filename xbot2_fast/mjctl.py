@@ -10,7 +10,7 @@ import os
 import sys
 import textwrap
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from xbot2_fast.remote_control import command_line
 from xbot2_fast.remote_control.protocol import DEFAULT_ENDPOINT, CommandError
@@ -57,9 +57,11 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="SECONDS",
         help="wall-clock seconds to wait for sending, and for the reply (default: 5)",
     )
-    commands = parser.add_subparsers(dest="command_name", metavar="COMMAND", required=True, title="commands")
+    commands = parser.add_subparsers(
+        dest="command_name", metavar="COMMAND", required=True, title="commands", parser_class=_CommandParser
+    )
     for command in command_line.COMMANDS:
-        _add_command(commands, command)
+        commands.add_parser(command.name, help=command.summary, command=command)
     if _COMPLETING:
         import argcomplete
 
@@ -67,23 +69,36 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_command(
-    commands: "argparse._SubParsersAction[argparse.ArgumentParser]", command: command_line.Command
-) -> None:
-    parser = commands.add_parser(
-        command.name,
-        help=command.summary,
-        description=textwrap.fill(command.details, 100),
-        epilog=f"example:\n  {command.example}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    for argument in command.arguments:
-        action = parser.add_argument(*argument.flags, **argument.options)
-        if _COMPLETING and argument.completes is not None:
-            from xbot2_fast.remote_control.completion import names
+class _CommandParser(argparse.ArgumentParser):
+    """The parser of one command. Its arguments come when it is used: those of all commands take a third of the time
+    of `mjctl --help`."""
 
-            action.completer = names(argument.completes)  # type: ignore[attr-defined]
-    parser.set_defaults(command=command, command_parser=parser)
+    def __init__(self, command: command_line.Command, prog: str):
+        super().__init__(prog, formatter_class=argparse.RawDescriptionHelpFormatter, add_help=False)
+        self._command = command
+        self._filled = False
+        if _COMPLETING:  # argcomplete looks into parsers before they parse
+            self._fill()
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        self._fill()
+        return super().parse_known_args(args, namespace)
+
+    def _fill(self) -> None:
+        if self._filled:
+            return
+        self._filled = True
+        command = self._command
+        self.description = textwrap.fill(command.details, 100)
+        self.epilog = f"example:\n  {command.example}"
+        self.add_argument("-h", "--help", action="help", help="show this help message and exit")
+        for argument in command.arguments:
+            action = self.add_argument(*argument.flags, **argument.options)
+            if _COMPLETING and argument.completes is not None:
+                from xbot2_fast.remote_control.completion import names
+
+                action.completer = names(argument.completes)  # type: ignore[attr-defined]
+        self.set_defaults(command=command, command_parser=self)
 
 
 def _run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
