@@ -122,6 +122,50 @@ def test_direct_edit_changes_mass_and_com_but_never_the_rotational_inertia(model
     assert properties.payloads == {}
 
 
+@pytest.mark.requirement("S0-376", "S0-378", "S0-432")
+def test_direct_edit_of_a_loaded_body_keeps_the_inertia_of_body_and_payload(model, properties):
+    """Mass and centre of mass become what the edit says; the rotational inertia stays that of the parallel-axis
+    theorem, to the bit. The next payload starts from the body alone again."""
+    body = model.body("left_thigh").id
+    before, alone = bytes_of(model), Inertial.of({name: getattr(model, name) for name in INERTIAL}, body)
+    payload = Payload(2.0, (0.1, -0.05, 0.2))
+    properties.add_payload([body], payload)
+    com = (alone.mass * alone.com + 2.0 * np.array(payload.position)) / (alone.mass + 2.0)
+    own = rotated(alone.quat, alone.inertia)
+    together = about(com, alone.mass, alone.com, own) + about(com, 2.0, np.array(payload.position), np.zeros((3, 3)))
+    loaded = model.body_iquat[body].copy(), model.body_inertia[body].copy()
+    np.testing.assert_allclose(rotated(*loaded), together, atol=1e-12)
+    once = bytes_of(model)
+    properties.set_body([body], mass=9.0, com=(0.03, 0.0, -0.1))
+    assert model.body_mass[body] == 9.0
+    assert model.body_ipos[body].tolist() == [0.03, 0.0, -0.1]
+    assert model.body_iquat[body].tobytes() == loaded[0].tobytes()
+    assert model.body_inertia[body].tobytes() == loaded[1].tobytes()
+    properties.add_payload([body], payload)
+    assert bytes_of(model) == once
+    properties.restore()
+    assert bytes_of(model) == before
+
+
+INERTIAL = ("body_mass", "body_ipos", "body_iquat", "body_inertia")
+
+
+def rotated(quat, moments):
+    """Inertia tensor in the body's axes of principal moments along axes of this orientation."""
+    axes = np.zeros(9)
+    mujoco.mju_quat2Mat(axes, quat)
+    axes = axes.reshape(3, 3)
+    return axes @ np.diag(moments) @ axes.T
+
+
+def about(point, mass, position, own):
+    """The parallel-axis theorem: an inertia about its centre of mass `position`, seen from another point."""
+    x, y, z = position - point
+    return own + mass * np.array(
+        [[y * y + z * z, -x * y, -x * z], [-x * y, x * x + z * z, -y * z], [-x * z, -y * z, x * x + y * y]]
+    )
+
+
 @pytest.mark.requirement("S0-377")
 def test_derived_constants_are_those_of_a_model_compiled_that_way(model, properties):
     body = model.body("crate").id
