@@ -124,6 +124,10 @@ class WrenchEngine:
             )
         ]
 
+    def count(self) -> int:
+        """How many wrenches act in a step beginning now."""
+        return self.stage.count(self._data.time)
+
     def net(self) -> dict[int, tuple[Vector, Vector]]:
         """Body id -> sum of the active wrenches: force [N] and torque about the centre of mass [Nm], world axes."""
         return self.stage.net(self._data.time)
@@ -136,7 +140,7 @@ class WrenchEngine:
 
     def clear(self) -> int:
         """End all wrenches and zero the whole `xfrc_applied`; returns how many were active."""
-        active = len(self.active())
+        active = self.count()
         self.stage.clear()
         return active
 

@@ -296,3 +296,23 @@ def test_old_names_of_the_server_work_without_a_loop(model, data):
     finally:
         server.close()
         server.close()
+
+
+def test_wrenches_are_no_more_than_a_step_can_bear(control):
+    """Each costs every step something: a client in a loop must not end real time. All of a request or nothing."""
+    wrench = {"body": "base_link", "force": [1, 0, 0], "torque": [0, 0, 0], "duration": 1}
+    control.handle({"command": "apply_wrenches", "wrenches": [wrench] * 1000})
+    for request in [
+        {"command": "apply_wrenches", "wrenches": [wrench] * 25},
+        {"command": "batch", "requests": [{"command": "apply_wrenches", "wrenches": [wrench] * 25}]},
+    ]:
+        with pytest.raises(CommandError, match="at most 1024 active wrenches") as error:
+            control.handle(request)
+        assert error.value.code == "invalid_parameter"
+    assert control.handle({"command": "status"})["wrenches"] == 1000
+    control.handle({"command": "apply_wrenches", "wrenches": [wrench] * 24})
+    for command in ({**wrench, "command": "apply_wrench"}, {"command": "push", "body": "crate", "linear": [1, 0, 0]}):
+        with pytest.raises(CommandError, match="1 more than the 1024 that act"):
+            control.handle(command)
+    assert control.handle({"command": "restore"})["cleared_wrenches"] == 1024
+    assert control.handle({"command": "push", "body": "crate", "linear": [1, 0, 0]})["id"]

@@ -15,6 +15,7 @@ import zmq
 
 from tests.remote_control import robots
 from xbot2_fast.remote_control import CommandError, RemoteControlClient, RemoteControlServer
+from xbot2_fast.remote_control import server as server_module
 from xbot2_fast.remote_control.server import MAX_MESSAGE
 from xbot2_fast.simulator_wrapper import SimulatorWrapper
 
@@ -143,21 +144,54 @@ def test_a_request_filed_before_a_step_acts_in_that_step(model, tmp_path):
         client.join()
 
 
-def test_at_most_the_budget_is_answered_a_step_and_nothing_is_lost(model, data):
+@pytest.fixture
+def asked(model, data):
+    """A server in no loop, and a client of it with eight requests on the way."""
     server = RemoteControlServer(model, data, "tcp://127.0.0.1:*", max_requests_per_step=3)
     context = zmq.Context()
     dealer = context.socket(zmq.DEALER)
-    try:
-        dealer.connect(server.endpoint)
-        for i in range(8):
-            dealer.send_multipart([b"", json.dumps({"id": i, **STATUS}).encode()])
-        time.sleep(0.3)
-        assert [server.process_requests() for _ in range(4)] == [3, 3, 2, 0]
-        assert [json.loads(dealer.recv_multipart()[1])["id"] for _ in range(8)] == list(range(8))
-    finally:
-        dealer.close(0)
-        context.term()
-        server.close()
+    dealer.connect(server.endpoint)
+    for i in range(8):
+        dealer.send_multipart([b"", json.dumps({"id": i, **STATUS}).encode()])
+    time.sleep(0.3)
+    yield server, dealer
+    dealer.close(0)
+    context.term()
+    server.close()
+
+
+def answered_ids(dealer):
+    return [json.loads(dealer.recv_multipart()[1])["id"] for _ in range(8)]
+
+
+def test_at_most_the_budget_is_answered_a_step_and_nothing_is_lost(asked, monkeypatch):
+    server, dealer = asked
+    monkeypatch.setattr(server_module, "_TURN", math.inf)
+    assert [server.process_requests() for _ in range(4)] == [3, 3, 2, 0]
+    assert answered_ids(dealer) == list(range(8))
+
+
+def test_slow_requests_are_answered_one_a_turn_and_nothing_is_lost(asked, monkeypatch):
+    server, dealer = asked
+    monkeypatch.setattr(server_module, "_TURN", -1.0)  # the time is over after any request
+    assert [server.process_requests() for _ in range(9)] == [1] * 8 + [0]
+    assert answered_ids(dealer) == list(range(8))
+
+
+def test_a_real_time_factor_of_almost_nothing_can_be_mended(raw):
+    """The next step is then weeks away: a flood before it must not lock the server up."""
+    simulator, connect = raw
+    client, dealer = simulator.client, connect(zmq.DEALER)
+    client.call("set_rtf", rtf=1e-9)
+    for _ in range(100):
+        dealer.send_multipart([b"", json.dumps(STATUS).encode()])
+    client.call("set_rtf", rtf=1.0)
+    at = client.call("status")["time"]
+    deadline = time.monotonic() + 20
+    while client.call("status")["time"] < at + 0.05:
+        assert time.monotonic() < deadline
+    for _ in range(100):
+        assert json.loads(dealer.recv_multipart()[1])["ok"]
 
 
 def test_paused_only_what_needs_no_step_is_answered(running):

@@ -44,6 +44,7 @@ cdef struct Watch:
     int waiting              # requests are held back for the next step
     int budget               # requests a step
     int left                 # of the budget of this step
+    int fresh                # the step began since somebody asked
     long long interval       # least wall time between two looks [ns]
     long long looked_at      # [ns]
 
@@ -52,6 +53,7 @@ cdef int _look(void* context, Clock* clock) noexcept nogil:
     cdef Watch* w = <Watch*>context
     cdef long long now
     w.left = w.budget
+    w.fresh = 1
     if w.waiting:
         return ATTEND
     now = monotonic_ns()
@@ -85,6 +87,12 @@ cdef class RequestWatch(Stage):
             return False
         self.w.left -= 1
         return True
+
+    def step_began(self):
+        """Whether a step began since the last call."""
+        cdef bint fresh = self.w.fresh
+        self.w.fresh = 0
+        return fresh
 
     @property
     def left(self):

@@ -63,33 +63,44 @@ cdef double _factor(const Wrench* w, double time) noexcept nogil:
     return 1.0
 
 
-cdef void _add_wrench(const Schedule* s, const Wrench* w, Target* target, double time) noexcept nogil:
+cdef inline void _add_scaled(double* out, double factor, const double* v) noexcept nogil:
+    out[0] += factor * v[0]
+    out[1] += factor * v[1]
+    out[2] += factor * v[2]
+
+
+cdef void _add_posed(const Schedule* s, const Wrench* w, Target* target, double factor) noexcept nogil:
+    """A wrench that needs the body's pose."""
     cdef double force[3]
     cdef double torque[3]
     cdef double lever[3]
     cdef double com[3]
-    cdef double factor
-    cdef const double* pos
-    cdef const double* mat
+    cdef const double* pos = s.chain.poses[target.slot].pos
+    cdef const double* mat = s.chain.poses[target.slot].mat
     cdef int i
-    memcpy(force, w.force, sizeof(force))
-    memcpy(torque, w.torque, sizeof(torque))
+    if w.body_frame:
+        _rotate(force, mat, w.force)
+        _rotate(torque, mat, w.torque)
+    else:
+        memcpy(force, w.force, sizeof(force))
+        memcpy(torque, w.torque, sizeof(torque))
+    if w.at_point:
+        _rotate(lever, mat, w.point)
+        chain_inertia(s.chain, s.chain.poses, target.slot, com, NULL)
+        for i in range(3):
+            lever[i] = lever[i] + pos[i] - com[i]
+        _cross_add(torque, lever, force)
+    _add_scaled(target.ours, factor, force)
+    _add_scaled(target.ours + 3, factor, torque)
+
+
+cdef inline void _add_wrench(const Schedule* s, const Wrench* w, Target* target, double time) noexcept nogil:
+    cdef double factor = _factor(w, time) if w.ramp_up > 0 or w.ramp_down > 0 else 1.0
     if w.body_frame or w.at_point:
-        pos = s.chain.poses[target.slot].pos
-        mat = s.chain.poses[target.slot].mat
-        if w.body_frame:
-            _rotate(force, mat, w.force)
-            _rotate(torque, mat, w.torque)
-        if w.at_point:
-            _rotate(lever, mat, w.point)
-            chain_inertia(s.chain, s.chain.poses, target.slot, com, NULL)
-            for i in range(3):
-                lever[i] = lever[i] + pos[i] - com[i]
-            _cross_add(torque, lever, force)
-    factor = _factor(w, time) if w.ramp_up > 0 or w.ramp_down > 0 else 1.0
-    for i in range(3):
-        target.ours[i] += factor * force[i]
-        target.ours[3 + i] += factor * torque[i]
+        _add_posed(s, w, target, factor)
+    else:
+        _add_scaled(target.ours, factor, w.force)
+        _add_scaled(target.ours + 3, factor, w.torque)
 
 
 cdef void _sum(Schedule* s, double time) noexcept nogil:
@@ -286,6 +297,13 @@ cdef class WrenchSchedule(Stage):
                 found.append((w.id, self.s.targets[w.target].body, bool(w.body_frame), _triple(w.force),
                               _triple(w.torque), _triple(w.point) if w.at_point else None,
                               w.start, w.duration, w.ramp_up, w.ramp_down))
+        return found
+
+    def count(self, double time):
+        """How many wrenches act in a step beginning at this time."""
+        cdef int i, found = 0
+        for i in range(self.s.nwrench):
+            found += time < self.s.wrenches[i].end
         return found
 
     def net(self, double time):

@@ -60,7 +60,7 @@ class RemoteControl:
     def _status(self) -> dict[str, Any]:
         bodies = self.table.names.of("bodies")
         return {
-            "wrenches": len(self.wrenches.active()),
+            "wrenches": self.wrenches.count(),
             "payloads": {
                 bodies[body]: {"mass": payload.mass, "position": list(payload.position)}
                 for body, payload in self.properties.payloads.items()

@@ -4,6 +4,7 @@ import contextlib
 import logging
 import os
 import select
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -25,6 +26,8 @@ _DROPPED_MESSAGE = 1 << 20  # ... and beyond this ZeroMQ closes the connection
 _QUEUED_PER_CLIENT = 64  # messages that a client may have waiting, each way
 _HELD = 1024  # requests held back in all
 _LOOK_INTERVAL = 100e-6  # [s] between two looks at the socket in a loop that does not wait
+_TURN = 0.5e-3  # [s] of wall time after which no further request is begun before the loop goes on
+_RENEWAL = 10e-3  # [s] of wall time after which the budget begins anew within one step: steps of a slow RTF last long
 _CHUNK = 2  # requests answered between two looks at the clock while waiting for the next step
 
 
@@ -92,6 +95,7 @@ class RemoteControlServer:
         self._matcher.start()
         self._watched_worker = 0
         self._watch_worker()
+        self._turn_ends = self._renewed = 0.0  # monotonic [s]
         self._closed = False
 
     def _bind(self, endpoint: str) -> zmq.Socket:
@@ -141,12 +145,13 @@ class RemoteControlServer:
 
     def process_requests(self) -> int:
         """Answer what has arrived, before a step: at most `max_requests_per_step`. Returns how many were answered."""
+        self._begin_turn()
         self.stage.begin_step()
         self._listen(True)
         held, self._held = self._held, deque()
         answered = self._serve_matched()
         while held:
-            if not self.stage.take():
+            if self._turn_over(answered) or not self.stage.take():
                 held.extend(self._held)
                 self._held = held
                 break
@@ -158,6 +163,8 @@ class RemoteControlServer:
 
         The descriptor stays readable while more wait, until the step's budget is spent.
         """
+        self._begin_turn()
+        self._renew()
         answered = self._serve_matched()
         answered += self._receive(min(_CHUNK, self.stage.left))
         if self.stage.left == 0:  # the rest waits for the next step, and must not wake the loop before
@@ -167,14 +174,34 @@ class RemoteControlServer:
 
     def serve_while_paused(self) -> int:
         """Answer the commands that need no step; the others are held for the next `process_requests`."""
+        self._begin_turn()
         self.stage.begin_step()
         self._listen(True)
         return self._finish(self._receive(_CHUNK, paused=True))
+
+    def _begin_turn(self) -> None:
+        self._turn_ends = time.monotonic() + _TURN
+
+    def _turn_over(self, answered: int) -> bool:
+        """Whether the loop should go on before the next request; one is always answered."""
+        return answered > 0 and time.monotonic() > self._turn_ends
+
+    def _renew(self) -> None:
+        """Begin the budget anew within a step that lasts long, else a slow RTF could not be mended."""
+        now = time.monotonic()
+        if self.stage.step_began():
+            self._renewed = now
+        elif self.stage.left == 0 and now - self._renewed > _RENEWAL:
+            self._renewed = now
+            self.stage.begin_step()
+            self._listen(True)
 
     def _receive(self, limit: int, paused: bool = False) -> int:
         """Read and answer up to `limit` requests."""
         answered = 0
         for _ in range(limit):
+            if self._turn_over(answered):
+                break
             message = self._next_message()
             if message is None:
                 self._rest()

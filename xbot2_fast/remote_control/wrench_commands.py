@@ -18,6 +18,8 @@ from xbot2_fast.wrenches import ActiveWrench, Vector, Wrench, WrenchEngine
 
 Plan = dict[str, Any]
 
+MAX_ACTIVE = 1024  # wrenches: more would take longer than a step
+
 
 def _triple(field: str, value: Any) -> Vector:
     x, y, z = as_vector(field, value, 3)
@@ -48,6 +50,15 @@ class WrenchCommands:
         names = [self._names.of("bodies")[body] for body in bodies]
         return {"body": names[0]} if len(names) == 1 else {"bodies": names}
 
+    def _need_room(self, wanted: int) -> None:
+        active = self._engine.count()
+        if active + wanted > MAX_ACTIVE:
+            raise CommandError(
+                "invalid_parameter",
+                f"expected at most {MAX_ACTIVE} active wrenches in all, got {wanted} more than the {active} that act: "
+                "cancel some, or restore",
+            )
+
     # ---- one wrench, on one body or several
 
     def _check_wrench(self, request: Request) -> tuple[Plan, list[Wrench]]:
@@ -56,6 +67,7 @@ class WrenchCommands:
         torque = _triple("torque", request.get("torque"))
         duration = as_number("duration", request.get("duration"), above=0)
         frame = _frame(request)
+        self._need_room(len(bodies))
         return self._selection(bodies), [Wrench(body, force, torque, duration, frame) for body in bodies]
 
     def _apply_wrench(self, plan: tuple[Plan, list[Wrench]]) -> Plan:
@@ -71,6 +83,7 @@ class WrenchCommands:
             if not isinstance(entry, dict):
                 raise refuse(f"wrenches[{i}]", "an object", entry)
         bodies = [self._entry_bodies(i, entry) for i, entry in enumerate(entries)]
+        self._need_room(sum(map(len, bodies)))
         return [
             (self._selection(bodies[i]), [self._entry(f"wrenches[{i}].", entry, body) for body in bodies[i]])
             for i, entry in enumerate(entries)
@@ -114,6 +127,7 @@ class WrenchCommands:
         force = (linear[0] / timestep, linear[1] / timestep, linear[2] / timestep)
         torque = (angular[0] / timestep, angular[1] / timestep, angular[2] / timestep)
         frame = _frame(request)
+        self._need_room(len(bodies))
         return self._selection(bodies), [Wrench(body, force, torque, 0.0, frame) for body in bodies]
 
     def _push(self, plan: tuple[Plan, list[Wrench]]) -> Plan:
