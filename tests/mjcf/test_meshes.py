@@ -346,6 +346,19 @@ def test_undefined_corners_are_left_out(tmp_path):
     assert notes == ["2 triangles with infinite or undefined corners left out"]
 
 
+@pytest.mark.parametrize("suffix", ["stl", "obj"])
+def test_a_file_with_undefined_corners_is_written_anew_without_them(tmp_path, suffix):
+    content = BOX.export(file_type="obj")
+    if suffix == "obj":
+        (tmp_path / "m.obj").write_text(content + "\nv inf 0 0\nf 1 2 9\n")
+    else:
+        write_stl(tmp_path / "m.stl", np.concatenate([BOX.triangles, np.full((1, 3, 3), np.inf)]))
+    model, notes = model_and_notes(with_mesh(tmp_path / f"m.{suffix}"), tmp_path)
+    assert any("1 triangles with infinite or undefined corners left out" in note for note in notes)
+    np.testing.assert_allclose(bounds(model)[1], [0.1, 0.2, 1.3], atol=1e-6)
+    assert (tmp_path / "out" / "assets" / "0_m.stl").read_bytes().startswith(b"binary STL")
+
+
 # ---- files
 
 

@@ -68,7 +68,7 @@ def convert_mesh(source: Path, suffix: str, role: str, folder: Path) -> Converte
     result.degenerate = not _is_surface(everything)
     if result.degenerate or (result.flat and role == "collision"):
         return result
-    if native and len(everything) <= MOST_FACES:
+    if native and not notes and len(everything) <= MOST_FACES:  # a note: triangles were left out
         return result
     parts = [Part(_for_collision(everything, notes))] if role == "collision" else _by_color(parts, notes)
     result.volume = min(_volume(part.corners) for part in parts)
