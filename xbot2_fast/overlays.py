@@ -33,14 +33,17 @@ def add_height_spheres(
     Raises:
         ValueError: shapes differ, the radius is not positive, or the range is not two finite, ascending numbers.
     """
-    x, y, heights = (np.ascontiguousarray(a, dtype=np.float64) for a in (x, y, heights))
+    x = np.ascontiguousarray(x, np.float64)
+    y = np.ascontiguousarray(y, np.float64)
+    heights = np.ascontiguousarray(heights, np.float64)
     if heights.ndim != 2 or x.shape != heights.shape or y.shape != heights.shape:
         raise ValueError(f"x, y, heights: expected one shape (N, M), got {x.shape}, {y.shape}, {heights.shape}")
     if not 0 < radius < math.inf:
         raise ValueError(f"radius: expected a positive number of metres, got {radius!r}")
     low, high = finite_range(heights) if height_range is None else _ascending(height_range)
-    added = write_spheres(scene.geoms, scene.ngeom, x, y, heights, radius, low, high)
-    scene.ngeom += added
+    first = scene.ngeom
+    added = write_spheres(scene.geoms, first, x, y, heights, radius, low, high)
+    scene.ngeom = first + added
     return added
 
 
