@@ -1,7 +1,10 @@
 """The schedule against virtual clocks, and the wait against the real one."""
 
 import math
+import os
 import signal
+import socket
+import threading
 import time
 
 import mujoco
@@ -231,3 +234,56 @@ def test_with_a_sync_interval_most_steps_do_not_wait(simulator, sync_interval, w
     gaps = np.diff(times)
     assert gaps.sum() > 0.3  # on schedule in both cases
     assert (np.median(gaps) > 0.001) == waits
+
+
+def discover(path: str, own: str) -> socket.socket:
+    peer = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    peer.bind(own)
+    peer.settimeout(60)
+    peer.sendto(b'{"type":"discovery"}', path)
+    return peer
+
+
+def test_a_discovery_is_answered_within_the_wait_for_the_next_step(simulator, tmp_path):
+    sim = simulator(target_rtf=1e-5)  # a step of 1 ms lasts 100 s
+    sim.run()
+    thread = threading.Thread(target=sim.run)
+    thread.start()
+    with discover(str(tmp_path / "s.sock"), str(tmp_path / "own")) as peer:
+        assert b"discovery" in peer.recv(1 << 16)
+    assert thread.is_alive()
+    sim.set_target_rtf(1000)
+    thread.join()
+
+
+def test_datagrams_do_not_end_a_rest(simulator, tmp_path):
+    """A pause looks at the bridge's socket once a frame, so that a controller that sends on costs nothing more."""
+    sim = simulator()
+    sim.run()
+    sim.set_paused()
+    sim.run()
+    for k in range(5):
+        with discover(str(tmp_path / "s.sock"), str(tmp_path / f"own{k}")) as peer:
+            start = time.monotonic()
+            assert sim.run() is False
+            assert time.monotonic() - start > 0.016
+            assert b"discovery" in peer.recv(1 << 16)
+
+
+def test_a_descriptor_is_forgotten_with_its_kind():
+    stage = Pacing(1.0).stage
+    resting, other = os.eventfd(0, os.EFD_NONBLOCK), os.eventfd(0, os.EFD_NONBLOCK)
+    try:
+        stage.watch(other, resting=False)
+        stage.watch(resting)
+        os.eventfd_write(other, 1)
+        assert not stage.rest(0.0)
+        os.eventfd_write(resting, 1)
+        assert stage.rest(0.0)
+        stage.unwatch(resting)
+        assert not stage.rest(0.0)
+        stage.watch(other)
+        assert stage.rest(0.0)
+    finally:
+        os.close(resting)
+        os.close(other)

@@ -254,6 +254,7 @@ class SimulatorWrapper:
         self._loop.after(self._pacing.stage, 0)  # stays last: what comes before it is done by the next step's time
         self._post_handlers.append(self._on_pacing)
         self._pacing.stage.watch(self._requests.fileno())
+        self._pacing.stage.watch(self.bridge.server.endpoint.fileno(), resting=False)
         self._add_observers()
         self._after(self.bridge.send_stage, self.bridge.on_send)
         if self._scans is not None:
@@ -439,6 +440,7 @@ class SimulatorWrapper:
     def _on_pacing(self) -> None:
         """A request arrived while waiting, or a report is due."""
         self._requests.serve()
+        self.bridge.on_wait()
         if self.remote_control is not None:
             self.remote_control.serve_while_waiting()
         if self._pacing.report_due():
@@ -572,6 +574,7 @@ class SimulatorWrapper:
             self.remote_control.close()
         if self._commands is not None:
             self._commands.close()
+        self._pacing.stage.unwatch(self.bridge.server.endpoint.fileno())
         self.bridge.close()
         self._pacing.stage.unwatch(self._requests.fileno())
         self._requests.close()

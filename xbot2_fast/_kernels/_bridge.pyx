@@ -81,7 +81,8 @@ cdef int _receive(void* context, Clock* clock) noexcept nogil:
     port_take(r.port, clock.now, clock.time)
     if r.lockstep:
         return _lockstep(r, clock)
-    if r.eager or clock.now >= r.next_poll:
+    # The wait of a paced loop watches the socket too: while it does, nobody needs to look.
+    if r.eager or clock.now >= max(r.next_poll, clock.quiet_at + POLL_NS):
         r.next_poll = clock.now + POLL_NS
         if xb_waiting(r.fd):
             return ATTEND
@@ -118,7 +119,8 @@ cdef class ReceiveStage(Stage):
 
     @property
     def eager(self):
-        """Whether the socket is looked at in each step, as JSON controllers need it, or every 8 ms of wall time."""
+        """Whether the socket is looked at in each step, as JSON controllers need it, or every 8 ms of wall time without a
+        wait that watched it."""
         return bool(self.receive.eager)
 
     @eager.setter

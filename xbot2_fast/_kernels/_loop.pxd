@@ -5,6 +5,7 @@ ctypedef struct Clock:
     double last_time    # simulation time after the last step of the loop; -inf before the first
     long long now       # CLOCK_MONOTONIC [ns], read once behind each mj_step and after each wait
     long long step      # steps taken
+    long long quiet_at  # CLOCK_MONOTONIC [ns] when a wait last ended with no watched descriptor readable; 0: never
 
 cdef enum:
     DONE = 0            # go on with the next stage

@@ -103,8 +103,9 @@ cdef void _started(Schedule* s, long long due, double time, long long now) noexc
 
 cdef struct Wait:
     Schedule schedule
-    pollfd fds[MAX_FDS]
+    pollfd fds[MAX_FDS]          # those that also end a rest come first
     int nfds
+    int nresting
     long long sync_interval      # [ns]
     long long last_wait          # [ns]
     long long report_interval    # [ns]
@@ -122,6 +123,8 @@ cdef int _pace(void* context, Clock* clock) noexcept nogil:
     if due > clock.now and max(clock.now - w.last_wait, due - clock.now) >= w.sync_interval:
         ready = xb_wait(w.fds, w.nfds, due - clock.now)
         clock.now = monotonic_ns()
+        if not ready:
+            clock.quiet_at = clock.now
         if ready or clock.now < due:   # a request, or a signal: let Python look, then wait on
             return AGAIN
         w.last_wait = clock.now
@@ -147,26 +150,31 @@ cdef class Pacer(Stage):
         self.w.sync_interval = <long long>(sync_interval * 1e9)
         self.w.report_interval = <long long>(report_interval * 1e9)
 
-    def watch(self, int fd):
-        """Wake from the wait, and ask for the handler, when this descriptor is readable."""
+    def watch(self, int fd, bint resting=True):
+        """Wake from the wait, and with `resting` also from `rest`, when this descriptor is readable."""
+        cdef int at = self.w.nresting if resting else self.w.nfds
         if self.w.nfds == MAX_FDS:
             raise RuntimeError(f"Pacer: more than {MAX_FDS} descriptors")
-        self.w.fds[self.w.nfds].fd = fd
-        self.w.fds[self.w.nfds].events = POLLIN
+        self.w.fds[self.w.nfds] = self.w.fds[at]
+        self.w.fds[at].fd = fd
+        self.w.fds[at].events = POLLIN
         self.w.nfds += 1
+        self.w.nresting += resting
 
     def unwatch(self, int fd):
-        cdef int i, n = 0
+        cdef int i, n = 0, nresting = 0
         for i in range(self.w.nfds):
             if self.w.fds[i].fd != fd:
                 self.w.fds[n] = self.w.fds[i]
                 n += 1
+                nresting += i < self.w.nresting
         self.w.nfds = n
+        self.w.nresting = nresting
 
     def rest(self, double seconds):
-        """Wait this long, or until a watched descriptor is readable; True when one is."""
+        """Wait this long, or until a descriptor watched with `resting` is readable; True when one is."""
         cdef long long ns = <long long>(seconds * 1e9)
-        return bool(xb_wait(self.w.fds, self.w.nfds, ns))
+        return bool(xb_wait(self.w.fds, self.w.nresting, ns))
 
     def anchor(self, double time):
         """Start the schedule anew: the step after this simulation time [s] is due now."""

@@ -138,6 +138,11 @@ class MjXbot2Bridge:
                 f"{self._lockstep_timeout:g} s; start a controller sooner, or give it more time with --lockstep-timeout"
             )
 
+    def on_wait(self) -> None:
+        """A datagram may have come while the loop waits for the next step's time."""
+        self.server.serve_socket(time.monotonic_ns(), self._data.time)
+        self._follow_clients()
+
     def on_apply(self) -> None:
         """A controller fell silent, or is back."""
         if self.apply_stage.lost:
