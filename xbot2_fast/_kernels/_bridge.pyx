@@ -119,8 +119,10 @@ cdef class ReceiveStage(Stage):
 
     @property
     def eager(self):
-        """Whether the socket is looked at in each step, as JSON controllers need it, or every 8 ms of wall time without a
-        wait that watched it."""
+        """Whether the socket is looked at in each step, as JSON controllers need it.
+
+        Otherwise once in 8 ms of wall time without a wait that watched it.
+        """
         return bool(self.receive.eager)
 
     @eager.setter
