@@ -22,6 +22,10 @@ def _cast(scanner, data, origins, everywhere):
     return distances, ids
 
 
+def _differ(got, expected):
+    return int(((got[0].view(np.int64) != expected[0].view(np.int64)) | (got[1] != expected[1])).sum())
+
+
 def compare(seed, rays=300, sdf=False, compiled=False, closed_forms=True):
     """(rays cast, rays that differ, ids hit) over three states of the scene, with a second pass from what was hit."""
     rng = np.random.default_rng(seed)
@@ -41,11 +45,25 @@ def compare(seed, rays=300, sdf=False, compiled=False, closed_forms=True):
                 break
             got = _cast(scanner, data, origins, False)
             expected = _cast(scanner, data, origins, True) if compiled else reference.cast(model, data, origins, GROUPS)
-            differ += int(((got[0].view(np.int64) != expected[0].view(np.int64)) | (got[1] != expected[1])).sum())
+            differ += _differ(got, expected)
             total += len(origins)
             seen |= {int(model.geom_type[i]) for i in np.unique(expected[1]) if i >= 0}
             origins = scenes.second_pass(rng, origins, expected[0])
     return total, differ, seen
+
+
+def compare_box_tests(seed, rays=300):
+    """(rays cast, rays that differ, types of geom that mj_ray missed) where rounding decides MuJoCo's box tests."""
+    rng = np.random.default_rng(seed)
+    model = scenes.box_test_scene(rng)
+    scanner = TerrainScanner(model, "base")
+    scanner._build(closed_forms=True, through_mj_ray=False)
+    data = mujoco.MjData(model)
+    mujoco.mj_kinematics(model, data)
+    origins, aimed = scenes.box_test_origins(rng, model, data, rays)
+    expected = _cast(scanner, data, origins, True)
+    missed = set(model.geom_type[aimed[expected[1] < 0]].tolist())
+    return rays, _differ(_cast(scanner, data, origins, False), expected), missed
 
 
 def main(first, last, rays=300):

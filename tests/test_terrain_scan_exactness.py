@@ -26,6 +26,15 @@ def test_over_100_000_rays_of_random_scenes_equal_mj_ray(chunk):
     assert total > 12_500
 
 
+def test_where_rounding_decides_mujocos_box_tests_rays_equal_mj_ray():
+    missed = set()
+    for seed in range(20):
+        _, differ, types = exactness.compare_box_tests(seed)
+        assert differ == 0, f"seed {seed}"
+        missed |= types
+    assert missed == {int(mujoco.mjtGeom.mjGEOM_BOX), int(mujoco.mjtGeom.mjGEOM_MESH)}
+
+
 @settings(max_examples=15, deadline=None)
 @given(st.integers(10_000, 2**32), st.booleans())
 def test_any_scene_equals_mj_ray_with_and_without_closed_forms(seed, closed_forms):

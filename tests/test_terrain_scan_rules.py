@@ -82,9 +82,9 @@ for name in ("_scan_index", "_scan"):
     spec = importlib.util.spec_from_file_location(full, folder + "/" + name + suffix)
     sys.modules[full] = module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-from tests.terrain_exactness import compare
+from tests.terrain_exactness import compare, compare_box_tests
 for seed in range(int(seeds)):
-    if compare(seed, rays=600, compiled=True)[1]:
+    if compare(seed, rays=600, compiled=True)[1] or compare_box_tests(seed, rays=600)[1]:
         print("differs in scene", seed)
         break
 """

@@ -6,6 +6,8 @@ import numpy as np
 TYPES = ("plane", "sphere", "capsule", "ellipsoid", "cylinder", "box", "hfield", "mesh", "sdf")
 CUBE = "-1 -1 -1  1 -1 -1  -1 1 -1  1 1 -1  -1 -1 1  1 -1 1  -1 1 1  1 1 1"
 
+OCTAHEDRON = "1 0 0  -1 0 0  0 1 0  0 -1 0  0 0 1  0 0 -1"
+
 
 def _text(values):
     return " ".join(repr(float(v)) for v in np.atleast_1d(values))
@@ -207,3 +209,66 @@ def second_pass(rng, origins, distances):
     again[:, 2] -= distances[hit] * (1 + rng.choice([0.0, 1e-16, -1e-16, 1e-12, -1e-9], hit.sum()))
     again[:, :2] += rng.choice([0.0, 1e-16, 1e-9], (hit.sum(), 1)) * rng.normal(size=(hit.sum(), 2))
     return np.ascontiguousarray(again)
+
+
+def box_test_scene(rng):
+    """Geoms whose box MuJoCo misses by rounding though rays meet it: thin boxes, specks, meshes on edge."""
+    assets = geoms = ""
+    for k in range(4):
+        box = (*rng.uniform(0.01, 1.0, 2), 10 ** rng.uniform(-9, -4))
+        radius, angle = rng.uniform(1.39e-5, 1.43e-5), rng.uniform(0.05, 1.5)
+        field = (radius * np.cos(angle), radius * np.sin(angle), rng.uniform(1.5e-6, 3e-6), 1e-3)
+        edge = 10 ** rng.uniform(-2, 0)
+        assets += f'<hfield name="speck{k}" nrow="2" ncol="3" size="{_text(field)}"/>'
+        assets += f'<mesh name="octahedron{k}" vertex="{OCTAHEDRON}" scale="{_text([edge] * 3)}"/>'
+        geoms += f'<geom type="box" size="{_text(box)}" pos="{4 * k} 0 0"/>'
+        geoms += f'<geom type="hfield" hfield="speck{k}" pos="{4 * k} 4 0"/>'
+        geoms += f'<geom type="mesh" mesh="octahedron{k}" pos="{4 * k} 8 {rng.normal()}" euler="0 45 0"/>'
+    model = mujoco.MjModel.from_xml_string(
+        f'<mujoco><default><geom group="2"/></default><asset>{assets}</asset><worldbody>{geoms}'
+        '<body name="base"><freejoint/><geom size=".1" group="1"/></body></worldbody></mujoco>'
+    )
+    model.hfield_data[:] = rng.uniform(0.5, 1.0, model.hfield_data.shape)
+    return model
+
+
+def box_test_origins(rng, model, data, n):
+    """Origins above the geoms of box_test_scene where rounding decides, and which geom each is aimed at."""
+    geoms = rng.integers(0, model.ngeom - 1, n)
+    above = {
+        mujoco.mjtGeom.mjGEOM_BOX: _above_box_corner,
+        mujoco.mjtGeom.mjGEOM_HFIELD: _above_field_rim,
+        mujoco.mjtGeom.mjGEOM_MESH: _above_mesh_edge,
+    }
+    offsets = [above[mujoco.mjtGeom(model.geom_type[geom])](rng, model, geom) for geom in geoms]
+    return data.geom_xpos[geoms] + offsets, geoms
+
+
+def _below_a_power(rng, exponent, steps):
+    """A height whose square is just below 2**exponent.
+
+    In MuJoCo's test of a box's bounding sphere, b*b - a*c >= 0, b*b is this square, and c is it and little more, above
+    the power, less the radius squared: there c is rounded twice as coarsely.
+    """
+    height = 2.0 ** (0.5 * exponent)
+    return height - rng.integers(1, steps) * np.spacing(0.5 * height)
+
+
+def _above_box_corner(rng, model, geom):
+    x, y, _ = rng.choice([-1.0, 1.0], 3) * model.geom_size[geom] * (1 - rng.choice([0.0, 1e-16, 1e-13, 1e-10]))
+    return x, y, rng.uniform(0.0, 3.0) if rng.random() < 0.5 else _below_a_power(rng, rng.integers(10, 20), 6)
+
+
+def _above_field_rim(rng, model, geom):
+    """As near to the rim as the closed form goes; the higher the ray starts, the more of it is left to MuJoCo."""
+    sx, sy, top, _ = model.hfield_size[model.geom_dataid[geom]]
+    height = _below_a_power(rng, 19, 4)
+    inset = (2e-9 + 1e-9 * height) * rng.uniform(1.0, 1.1)
+    return (*(rng.choice([-1.0, 1.0], 2) * (sx - inset, sy - inset)), 0.5 * top + height)
+
+
+def _above_mesh_edge(rng, model, geom):
+    """Through two opposite edges of the mesh's box, so that rounding may put each hit outside of both faces."""
+    size = model.geom_size[geom]
+    height = 10 ** rng.uniform(0, 2.9) if rng.random() < 0.7 else 1.5 * rng.random() * size[2]
+    return rng.choice([0.0, 1e-16, 1e-14, 1e-12]) * rng.normal(), rng.uniform(-1, 1) * size[1], height
