@@ -249,6 +249,8 @@ class TerrainScanner:
             raise ValueError("model: expected the scanner's own model, got another one")
         if isinstance(nthread, bool) or not isinstance(nthread, int) or nthread < 1:
             raise ValueError(f"nthread: expected an integer >= 1, got {nthread!r}")
+        if not isinstance(qpos, np.ndarray) or qpos.ndim != 2:
+            raise _unexpected("qpos", qpos, np.float64, f"(nbatch, {self.model.nq})")
         _check_array("qpos", qpos, np.float64, (len(qpos), self.model.nq))
         _check_array("out", out, np.float64, (len(qpos), *self.shape), written=True)
         if geom_ids is not None:
@@ -384,10 +386,14 @@ def _names(model: mujoco.MjModel, geoms: Sequence[int] | NDArray[np.intp], most:
     return ", ".join(names) + (f" and {len(geoms) - most} more" if len(geoms) > most else "")
 
 
+def _unexpected(name: str, array: object, dtype: type, shape: object) -> ValueError:
+    got = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
+    return ValueError(f"{name}: expected a {np.dtype(dtype).name} array of shape {shape}, got {got}")
+
+
 def _check_array(name: str, array: NDArray, dtype: type, shape: tuple[int, ...], written: bool = False) -> None:
     if not isinstance(array, np.ndarray) or array.dtype != dtype or array.shape != shape:
-        got = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
-        raise ValueError(f"{name}: expected a {np.dtype(dtype).name} array of shape {shape}, got {got}")
+        raise _unexpected(name, array, dtype, shape)
     if not array.flags.c_contiguous:
         raise ValueError(f"{name}: expected a C-contiguous array, got strides {array.strides}; copy it first")
     if written and not array.flags.writeable:
