@@ -3,19 +3,25 @@
 import json
 import math
 import os
+import select
 import signal
 import subprocess
 import sys
 import threading
 import time
+from socket import socketpair
 
 import mujoco
 import pytest
 import zmq
+from xbot2_fast._kernels._loop import StepLoop
+from xbot2_fast._kernels._timers import RequestWatch
 
 from tests.remote_control import robots
 from xbot2_fast.remote_control import CommandError, RemoteControlClient, RemoteControlServer
 from xbot2_fast.remote_control import server as server_module
+from xbot2_fast.remote_control.inbox import MAX_PARTS
+from xbot2_fast.remote_control.patterns import MAX_PATTERNS
 from xbot2_fast.remote_control.server import MAX_MESSAGE
 from xbot2_fast.simulator_wrapper import SimulatorWrapper
 
@@ -69,6 +75,12 @@ def ask(socket, text):
         (b"null", None, "invalid_request"),
         (b'"restore"', None, "invalid_request"),
         (b'{"id": NaN, "command": "restore"}', None, "invalid_request"),
+        (b'{"id": [NaN], "command": "restore"}', None, "invalid_request"),
+        (b'{"id": "' + b"a" * 1023 + b'", "command": "restore"}', None, "invalid_request"),
+        (b'{"id": "' + b"a" * 60000 + b'", "command": "restore"}', None, "invalid_request"),
+        (b'{"id": ' + b"9" * 1025 + b', "command": "restore"}', None, "invalid_request"),
+        (b'{"id": [' + b"1," * 30000 + b'1], "command": "restore"}', None, "invalid_request"),
+        (b'{"id": {"' + b"a" * 600 + b'": "' + b"b" * 600 + b'"}, "command": "restore"}', None, "invalid_request"),
         (b"{}", None, "unknown_command"),
         (b'{"id": [1, {"a": null}], "command": 3}', [1, {"a": None}], "unknown_command"),
         (b'{"id": "\\ud800", "command": "\\ud800"}', "\ud800", "unknown_command"),
@@ -77,7 +89,7 @@ def ask(socket, text):
         (b'{"id": 7, "command": "set_gravity", "gravity": [0, 0, ' + b"9" * 400 + b"]}", 7, "invalid_parameter"),
         (b'{"id": 7, "command": "set_gravity", "gravity": [0, 0, 1e400]}', 7, "invalid_parameter"),
     ],
-    ids=range(20),
+    ids=range(26),
 )
 def test_every_malformed_message_gets_its_error(raw, text, identifier, code):
     simulator, connect = raw
@@ -90,7 +102,7 @@ def test_every_malformed_message_gets_its_error(raw, text, identifier, code):
     assert ask(socket, '{"id": 1, "command": "status"}')["ok"] is True
 
 
-@pytest.mark.parametrize("identifier", [None, 0, -1.5, "x", [], {}, True, 10**300, [[{"a": [1]}]]])
+@pytest.mark.parametrize("identifier", [None, 0, -1.5, "x", [], {}, True, 10**300, [[{"a": [1]}]], "a" * 1022])
 def test_any_json_value_is_echoed_as_id(raw, identifier):
     socket = raw[1]()
     reply = ask(socket, json.dumps({"id": identifier, **STATUS}))
@@ -174,8 +186,147 @@ def test_at_most_the_budget_is_answered_a_step_and_nothing_is_lost(asked, monkey
 def test_slow_requests_are_answered_one_a_turn_and_nothing_is_lost(asked, monkeypatch):
     server, dealer = asked
     monkeypatch.setattr(server_module, "_TURN", -1.0)  # the time is over after any request
+    monkeypatch.setattr(server_module, "_REST", 0.0)
     assert [server.process_requests() for _ in range(9)] == [1] * 8 + [0]
     assert answered_ids(dealer) == list(range(8))
+
+
+def test_after_a_long_request_the_loop_has_a_rest_from_requests(asked, monkeypatch):
+    server, dealer = asked
+    monkeypatch.setattr(server_module, "_TURN", -1.0)
+    monkeypatch.setattr(server_module, "_LONGEST_REST", 60.0)
+    monkeypatch.setattr(server_module, "_REST", 60.0)
+    assert server.process_requests() == 1
+    assert [server.process_requests() for _ in range(3)] == [0] * 3
+    assert server.serve_while_waiting() == 0
+    assert select.select([server.fileno()], [], [], 0)[0]  # however far away the next step is
+    server._rests_until = 0.0
+    monkeypatch.setattr(server_module, "_REST", 0.0)
+    assert [server.process_requests() for _ in range(8)] == [1] * 7 + [0]
+    assert answered_ids(dealer) == list(range(8))
+
+
+def test_the_budget_of_requests_begins_anew_in_each_step(model, data):
+    ours, theirs = socketpair()
+    with ours, theirs:
+        watch = RequestWatch(ours.fileno(), 3, 0.0)
+        loop = StepLoop(model, data)
+        loop.before(watch, 0)
+        assert loop.pre_step() == 0
+        assert [watch.take() for _ in range(5)] == [True] * 3 + [False] * 2
+        assert watch.left == 0
+        assert watch.step_began()
+        assert not watch.step_began()
+        theirs.send(b"x")
+        assert loop.pre_step() != 0
+        assert watch.left == 3
+        assert watch.step_began()
+
+
+@pytest.fixture
+def served(model, data):
+    """A server in no loop, and a maker of clients."""
+    server = RemoteControlServer(model, data, "tcp://127.0.0.1:*")
+    context = zmq.Context()
+    sockets = []
+
+    def connect(**options):
+        socket = context.socket(zmq.DEALER)
+        sockets.append(socket)
+        for name, value in {"LINGER": 0, "RCVTIMEO": 20000, **options}.items():
+            socket.setsockopt(getattr(zmq, name), value)
+        socket.connect(server.endpoint)
+        return socket
+
+    yield server, connect
+    for socket in sockets:
+        socket.close()
+    context.term()
+    server.close()
+
+
+def serve_until(server, done):
+    deadline = time.monotonic() + 60
+    calls = 0
+    while not done():
+        assert time.monotonic() < deadline
+        server._rests_until = 0.0
+        server.process_requests()
+        calls += 1
+    return calls
+
+
+def test_a_message_of_many_parts_is_read_in_pieces(served, monkeypatch):
+    server, connect = served
+    many, other = connect(), connect()
+    many.send_multipart([b"", *[b"{}"] * 5000])
+    monkeypatch.setattr(server_module, "_TURN", -1.0)  # the time is always over: a part a turn
+    serve_until(server, lambda: server._inbox.unfinished)
+    assert server._inbox.parts == MAX_PARTS + 1
+    server._rests_until = 0.0
+    assert server.process_requests() == 0
+    assert server._inbox.parts == MAX_PARTS + 2
+    other.send_multipart([b"", json.dumps(STATUS).encode()])
+    assert serve_until(server, lambda: other.poll(0)) > 4900
+    assert json.loads(other.recv_multipart()[1])["ok"]
+    error = json.loads(many.recv_multipart()[1])["error"]
+    assert error == {"code": "invalid_request", "message": "expected one message part, got 5000"}
+    assert not server._inbox.unfinished
+
+
+def test_requests_may_come_through_proxies(served):
+    server, connect = served
+    client = connect()
+    hops = [b"hop%d" % i for i in range(MAX_PARTS - 3)]
+    for envelope, ok in ((hops, True), ([*hops, b"one more"], False)):
+        client.send_multipart([*envelope, b"", json.dumps(STATUS).encode()])
+        serve_until(server, lambda: client.poll(0))
+        reply = client.recv_multipart()
+        assert json.loads(reply[-1])["ok"] is ok
+        assert reply[:-1] == ([*hops, b""] if ok else [])
+
+
+def test_requests_of_clients_that_read_no_replies_are_dropped(served, monkeypatch):
+    server, connect = served
+    monkeypatch.setattr(server_module, "_DEAF", 600.0)
+    carried_out, long = [], {"text": "x" * 50000}
+    server.control.table.register("long", lambda request: None, lambda _: carried_out.append(1) or long)
+    deaf = [connect(RCVHWM=1, RCVBUF=4096) for _ in range(20)]
+    for client in deaf:
+        for _ in range(300):
+            client.send_multipart([b"", b'{"command": "long"}'])
+    other = connect()
+    _asks_and_is_answered(server, other)
+    _serve_all(server)
+    assert len(server._deaf) == 20
+    assert len(carried_out) < 20 * 150  # of 20 * 300: what the queues and the kernel hold
+
+    patient = deaf.pop()
+    for client in deaf:
+        client.close()
+    _serve_all(server)
+    count = len(carried_out)
+    _asks_and_is_answered(server, other)
+    while patient.poll(300):  # now it reads
+        patient.recv_multipart()
+    server._deaf.update(dict.fromkeys(server._deaf, 0.0))  # the time of the drops is over
+    _asks_and_is_answered(server, patient)
+    assert len(carried_out) == count
+
+
+def _asks_and_is_answered(server, client):
+    client.send_multipart([b"", json.dumps({"id": "now", **STATUS}).encode()])
+    serve_until(server, lambda: client.poll(0))
+    assert json.loads(client.recv_multipart()[1])["id"] == "now"
+
+
+def _serve_all(server):
+    """Serve until nothing has come for 0.3 s."""
+    idle = 0
+    while idle < 10:
+        server._rests_until = 0.0
+        idle = 0 if server.process_requests() else idle + 1
+        time.sleep(0.03 * (idle > 0))
 
 
 def test_a_real_time_factor_of_almost_nothing_can_be_mended(raw):
@@ -185,6 +336,7 @@ def test_a_real_time_factor_of_almost_nothing_can_be_mended(raw):
     client.call("set_rtf", rtf=1e-9)
     for _ in range(100):
         dealer.send_multipart([b"", json.dumps(STATUS).encode()])
+    connect(zmq.DEALER).send_multipart([b"", b"[" + b"1," * 30000 + b"1]"])  # and it takes long
     client.call("set_rtf", rtf=1.0)
     at = client.call("status")["time"]
     deadline = time.monotonic() + 20
@@ -277,6 +429,23 @@ def test_requests_of_one_client_keep_their_order_behind_a_pattern(raw):
         dealer.send_multipart([b"", json.dumps({"id": i, **request}).encode()])
     assert [json.loads(dealer.recv_multipart()[1])["id"] for _ in range(3)] == [0, 1, 2]
     assert simulator.sim.model.geom("left_sole").margin == 0
+
+
+def test_names_need_no_pattern_worker_and_patterns_are_bounded(served):
+    server, connect = served
+    client = connect()
+
+    def ask_for(joints):
+        client.send_multipart([b"", json.dumps({"command": "get_state", "joints": joints}).encode()])
+        serve_until(server, lambda: client.poll(0))
+        return json.loads(client.recv_multipart()[1])
+
+    assert ask_for(["left_knee"] * 500)["result"]["joints"].keys() == {"left_knee"}
+    assert not server._matcher._answers
+    assert ask_for([f"left_kne+e(?#{i})" for i in range(MAX_PATTERNS)])["ok"]
+    error = ask_for([f"left_knee(?#{i})" for i in range(MAX_PATTERNS + 200)])["error"]
+    assert error == {"code": "invalid_request", "message": f"expected at most {MAX_PATTERNS} patterns, got more"}
+    assert ask_for([".*_knee"])["ok"]
 
 
 def test_a_dead_pattern_worker_is_replaced(running):

@@ -1,5 +1,6 @@
 """The names of a model, and the selectors that pick among them."""
 
+import re
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
@@ -16,6 +17,7 @@ _KINDS = {
     "geoms": ("ngeom", mujoco.mjtObj.mjOBJ_GEOM),
     "actuators": ("nu", mujoco.mjtObj.mjOBJ_ACTUATOR),
 }
+_PLAIN = re.compile("[A-Za-z0-9_]+").fullmatch
 _UNKNOWN = {"bodies": "unknown_body", "joints": "unknown_joint", "sensors": "no_matches"}
 _SINGULAR = {"bodies": "body", "joints": "joint", "sensors": "sensor"}
 
@@ -68,6 +70,10 @@ class Names:
         return self._ids[kind][name]
 
     def _matching(self, kind: str, pattern: str) -> list[int]:
+        if _PLAIN(pattern):  # matches itself only
+            index = self._ids[kind].get(pattern)
+            if index is not None:
+                return [index]
         ask = self.matcher.matches if self.wait else self.matcher.matches_or_pending
         found = ask(kind, pattern)
         if not found:

@@ -14,7 +14,8 @@ from pathlib import Path
 from xbot2_fast.remote_control.protocol import CommandError
 
 _WORKER = Path(__file__).with_name("pattern_worker.py")
-_REMEMBERED = 256  # patterns whose answer is kept
+MAX_PATTERNS = 200  # of one request
+_REMEMBERED = 256  # patterns whose answer is kept: those of any request, else it would ask for ever
 _MAX_LENGTH = 1000  # characters; a query must fit the pipe
 _DEADLINE = 2.0  # wall seconds without an answer (a busy machine) after which the worker is replaced
 
@@ -22,7 +23,15 @@ Query = tuple[str, str]
 
 
 class PatternPending(Exception):
-    """The answer is not there yet: try again when the matcher's descriptor is readable."""
+    """The answer is not there yet: try again when the matcher's descriptor is readable.
+
+    Attributes:
+        query: kind and pattern.
+    """
+
+    def __init__(self, query: Query):
+        super().__init__(query)
+        self.query = query
 
 
 class PatternMatcher:
@@ -74,7 +83,7 @@ class PatternMatcher:
             if query not in self._queue:
                 self._queue.append(query)
                 self._ask()
-            raise PatternPending
+            raise PatternPending(query)
         self._answers.move_to_end(query)
         if isinstance(answer, CommandError):
             raise CommandError(answer.code, answer.message)
@@ -93,6 +102,10 @@ class PatternMatcher:
         self._asked_at = None
         self._ask()
         return True
+
+    def asks(self, query: Query) -> bool:
+        """Whether the answer to a query is still to come."""
+        return query in self._queue
 
     @property
     def waiting(self) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 DEFAULT_ENDPOINT = "tcp://127.0.0.1:5555"
 
 MAX_DEPTH = 64  # levels of nesting in a request
+MAX_IDENTIFIER = 1024  # bytes of an id as JSON: it is sent back
 MAX_MAGNITUDE = 1e10  # MuJoCo's own bound on numbers (mjMAXVAL): beyond it a simulation diverges
 
 
@@ -76,19 +77,37 @@ def encode_error(identifier: Any, error: CommandError) -> bytes:
 
 
 def identifier_of(request: Mapping[str, Any]) -> Any:
-    """The id to echo: any JSON value, None when absent.
+    """The id to echo: any JSON value of at most MAX_IDENTIFIER bytes, None when absent.
 
     Raises:
-        CommandError: invalid_request for what Python's parser takes but JSON does not know: NaN and the infinities.
+        CommandError: invalid_request for a longer one, and for what Python's parser takes but JSON does not know: NaN
+            and the infinities.
     """
     identifier = request.get("id")
-    if isinstance(identifier, (str, int)) or identifier is None:
+    if identifier is None or (isinstance(identifier, int) and abs(identifier) < 1 << 64):
         return identifier
     try:
-        json.dumps(identifier, allow_nan=False)
+        if _may_be_short(identifier) and len(json.dumps(identifier, allow_nan=False)) <= MAX_IDENTIFIER:
+            return identifier
     except ValueError:
         raise CommandError("invalid_request", "id: expected a JSON value, got one with NaN or an infinity") from None
-    return identifier
+    raise CommandError("invalid_request", f"id: expected at most {MAX_IDENTIFIER} bytes of JSON, got more")
+
+
+def _may_be_short(value: Any) -> bool:
+    """False for what is longer than MAX_IDENTIFIER bytes as JSON in any case; writing it to see would cost time."""
+    pending, size = [value], 0
+    while pending:
+        value = pending.pop()
+        if isinstance(value, (str, list, dict)):
+            size += len(value)  # characters and elements take a byte each, or more
+            if size > MAX_IDENTIFIER:
+                return False
+        if isinstance(value, list):
+            pending.extend(value)
+        elif isinstance(value, dict):
+            pending.extend([*value, *value.values()])
+    return True
 
 
 def kind(value: Any) -> str:

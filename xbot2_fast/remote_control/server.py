@@ -15,18 +15,23 @@ import zmq
 from xbot2_fast._kernels._timers import RequestWatch
 from xbot2_fast.remote_control.control import RemoteControl
 from xbot2_fast.remote_control.endpoint import check_endpoint
-from xbot2_fast.remote_control.patterns import PatternPending
+from xbot2_fast.remote_control.inbox import Inbox
+from xbot2_fast.remote_control.patterns import MAX_PATTERNS, PatternPending, Query
 from xbot2_fast.remote_control.protocol import CommandError, decode, encode_error, encode_result, identifier_of
 from xbot2_fast.remote_control.table import Request
 
 logger = logging.getLogger(__name__)
 
-MAX_MESSAGE = 1 << 16  # bytes of a request; more is refused with a reply ...
-_DROPPED_MESSAGE = 1 << 20  # ... and beyond this ZeroMQ closes the connection
+MAX_MESSAGE = 1 << 16  # bytes of a request; more is refused with a reply, up to MAX_PART
 _QUEUED_PER_CLIENT = 64  # messages that a client may have waiting, each way
+_UNSENT_BYTES = 1 << 17  # of replies, that the kernel holds for a client besides
+_DEAF = 0.1  # [s] for which requests of a client are dropped once it has left so many replies unread
+_MAX_DEAF = 1024  # clients remembered as such
 _HELD = 1024  # requests held back in all
 _LOOK_INTERVAL = 100e-6  # [s] between two looks at the socket in a loop that does not wait
 _TURN = 0.5e-3  # [s] of wall time after which no further request is begun before the loop goes on
+_REST = 3.0  # a turn that took longer is followed by this many times what it took too long, without requests ...
+_LONGEST_REST = 0.2  # [s] ... but by no more than this
 _RENEWAL = 10e-3  # [s] of wall time after which the budget begins anew within one step: steps of a slow RTF last long
 _CHUNK = 2  # requests answered between two looks at the clock while waiting for the next step
 
@@ -34,12 +39,14 @@ _CHUNK = 2  # requests answered between two looks at the clock while waiting for
 class _Message:
     """A request and the way back to who sent it."""
 
-    __slots__ = ("envelope", "identifier", "request")
+    __slots__ = ("envelope", "identifier", "patterns", "query", "request")
 
     def __init__(self, envelope: list[bytes], identifier: Any, request: Request):
         self.envelope = envelope
         self.identifier = identifier
         self.request = request
+        self.query: Query = ("", "")  # the pattern that it waits for ...
+        self.patterns = 0  # ... and how many it waited for
 
 
 class RemoteControlServer:
@@ -79,7 +86,9 @@ class RemoteControlServer:
         check_endpoint(endpoint, allow_remote)
         self.control = RemoteControl(model, data) if control is None else control
         self._context = zmq.Context()
-        self._socket = self._bind(endpoint)
+        self._socket = self._context.socket(zmq.ROUTER)
+        self._inbox = Inbox(self._socket)
+        self._bind(endpoint)
         self.endpoint = bytes(self._socket.getsockopt(zmq.LAST_ENDPOINT)).rstrip(b"\0").decode()
         self._epoll = select.epoll()
         self._listening = False
@@ -95,15 +104,19 @@ class RemoteControlServer:
         self._matcher.start()
         self._watched_worker = 0
         self._watch_worker()
-        self._turn_ends = self._renewed = 0.0  # monotonic [s]
+        self._deaf: dict[bytes, float] = {}  # clients that read no replies, until when [s monotonic]
+        self._collected = False  # the matcher answered, and not all who waited for it were served
+        self._turn_ends = self._renewed = self._rests_until = 0.0  # monotonic [s]
+        self._turn_began = 0.0  # [s] of CPU time of this thread
         self._closed = False
 
-    def _bind(self, endpoint: str) -> zmq.Socket:
-        server = self._context.socket(zmq.ROUTER)
+    def _bind(self, endpoint: str) -> None:
+        server = self._socket
         server.setsockopt(zmq.LINGER, 0)
-        server.setsockopt(zmq.MAXMSGSIZE, _DROPPED_MESSAGE)
         server.setsockopt(zmq.RCVHWM, _QUEUED_PER_CLIENT)
         server.setsockopt(zmq.SNDHWM, _QUEUED_PER_CLIENT)
+        server.setsockopt(zmq.SNDBUF, _UNSENT_BYTES)
+        server.setsockopt(zmq.ROUTER_MANDATORY, 1)  # say when a reply could not be sent
         server.setsockopt(zmq.IPV6, "[" in endpoint)
         try:
             server.bind(endpoint)
@@ -113,7 +126,6 @@ class RemoteControlServer:
             raise OSError(
                 f"endpoint: cannot listen on {endpoint}: {error}; choose another --remote-control-endpoint"
             ) from None
-        return server
 
     # ---- the old names
 
@@ -145,6 +157,8 @@ class RemoteControlServer:
 
     def process_requests(self) -> int:
         """Answer what has arrived, before a step: at most `max_requests_per_step`. Returns how many were answered."""
+        if self._resting():
+            return 0
         self._begin_turn()
         self.stage.begin_step()
         self._listen(True)
@@ -156,17 +170,20 @@ class RemoteControlServer:
                 self._held = held
                 break
             answered += self._answer(held.popleft())
-        return self._finish(answered + self._receive(self.stage.left))
+        return self._finish(self._receive(self.stage.left, answered))
 
     def serve_while_waiting(self) -> int:
         """Answer a few requests while the loop waits for its next step; returns how many.
 
         The descriptor stays readable while more wait, until the step's budget is spent.
         """
+        if self._resting():
+            self._collect()
+            time.sleep(_LOOK_INTERVAL)  # the descriptor stays readable: the next step may be far away
+            return 0
         self._begin_turn()
         self._renew()
-        answered = self._serve_matched()
-        answered += self._receive(min(_CHUNK, self.stage.left))
+        answered = self._receive(min(_CHUNK, self.stage.left), self._serve_matched())
         if self.stage.left == 0:  # the rest waits for the next step, and must not wake the loop before
             self._listen(False)
             self._rest()
@@ -177,14 +194,27 @@ class RemoteControlServer:
         self._begin_turn()
         self.stage.begin_step()
         self._listen(True)
-        return self._finish(self._receive(_CHUNK, paused=True))
+        self._collect()
+        return self._finish(self._receive(_CHUNK, 0, paused=True))
 
     def _begin_turn(self) -> None:
         self._turn_ends = time.monotonic() + _TURN
+        self._turn_began = time.thread_time()
 
-    def _turn_over(self, answered: int) -> bool:
-        """Whether the loop should go on before the next request; one is always answered."""
-        return answered > 0 and time.monotonic() > self._turn_ends
+    def _resting(self) -> bool:
+        """Whether the loop catches up on what long requests took from it: a client has no more than its share."""
+        return time.monotonic() < self._rests_until
+
+    def _end_turn(self) -> None:
+        """Begin a rest when requests took too long. Of CPU time: other processes are not the requests' fault."""
+        excess = time.thread_time() - self._turn_began - _TURN
+        if excess > 0:
+            self._rests_until = time.monotonic() + min(_REST * excess, _LONGEST_REST)
+            os.eventfd_write(self._more, 1)  # what is left in the socket does not make it readable again
+
+    def _turn_over(self, begun: int) -> bool:
+        """Whether the loop should go on before the next request; one is always begun."""
+        return begun > 0 and time.monotonic() > self._turn_ends
 
     def _renew(self) -> None:
         """Begin the budget anew within a step that lasts long, else a slow RTF could not be mended."""
@@ -196,13 +226,14 @@ class RemoteControlServer:
             self.stage.begin_step()
             self._listen(True)
 
-    def _receive(self, limit: int, paused: bool = False) -> int:
-        """Read and answer up to `limit` requests."""
-        answered = 0
-        for _ in range(limit):
-            if self._turn_over(answered):
+    def _receive(self, limit: int, answered: int, paused: bool = False) -> int:
+        """Read and answer up to `limit` requests, after others of this turn. Returns how many were answered in all."""
+        for begun in range(limit):
+            if self._turn_over(answered + begun):
                 break
             message = self._next_message()
+            if message is None and (self._inbox.unfinished or (self._collected and not paused)):
+                break
             if message is None:
                 self._rest()
                 return answered
@@ -219,17 +250,18 @@ class RemoteControlServer:
         return answered
 
     def _next_message(self) -> _Message | bool | None:
-        """The next request; True when it was refused as none; None when there is none."""
-        try:
-            frames = self._socket.recv_multipart(zmq.NOBLOCK)
-        except zmq.Again:
+        """The next request; True when it was refused or dropped; None when there is none, or no time to read it."""
+        frames = self._inbox.next(self._turn_ends)
+        if frames is None:
             return None
+        if self._deaf and self._is_deaf(frames[0]):
+            return True
         ends = frames.index(b"") + 1 if b"" in frames[1:-1] else 1
-        envelope, body = frames[:ends], frames[ends:]
+        envelope, body, parts = frames[:ends], frames[ends:], self._inbox.parts - ends
         identifier = None
         try:
-            if len(body) != 1:
-                raise CommandError("invalid_request", f"expected one message part, got {len(body)}")
+            if parts != 1:
+                raise CommandError("invalid_request", f"expected one message part, got {parts}")
             if len(body[0]) > MAX_MESSAGE:
                 raise CommandError("invalid_request", f"expected at most {MAX_MESSAGE} bytes, got {len(body[0])}")
             request = decode(body[0])
@@ -254,7 +286,11 @@ class RemoteControlServer:
         names.wait = False
         try:
             reply = encode_result(message.identifier, self.control.handle(message.request))
-        except PatternPending:
+        except PatternPending as pending:
+            message.patterns += 1
+            if message.patterns > MAX_PATTERNS:
+                return self._refuse(message, f"expected at most {MAX_PATTERNS} patterns, got more")
+            message.query = pending.query
             self._matching.setdefault(message.envelope[0], deque([message]))
             return 0
         except CommandError as error:
@@ -280,31 +316,48 @@ class RemoteControlServer:
     def _send(self, envelope: list[bytes], reply: bytes) -> None:
         try:
             self._socket.send_multipart([*envelope, reply], zmq.NOBLOCK)
+        except zmq.Again:
+            if len(self._deaf) >= _MAX_DEAF:
+                self._deaf.clear()
+            self._deaf[envelope[0]] = time.monotonic() + _DEAF
         except zmq.ZMQError:
             logger.debug("remote control: a client left before its reply")
 
+    def _is_deaf(self, client: bytes) -> bool:
+        until = self._deaf.get(client)
+        if until is None:
+            return False
+        if time.monotonic() < until:
+            return True
+        del self._deaf[client]
+        return False
+
     # ---- patterns
 
-    def _serve_matched(self) -> int:
-        """Go on with the requests whose pattern was answered."""
-        if not self._matcher.waiting:
-            return 0
-        if not self._matcher.collect():
-            return 0
-        self._watch_worker()
-        answered = 0
-        for client, queue in list(self._matching.items()):
-            answered += self._go_on(client, queue)
-        return answered
+    def _collect(self) -> None:
+        """Take what the matcher answered, so that its descriptor falls."""
+        if self._matcher.waiting and self._matcher.collect():
+            self._watch_worker()
+            self._collected = True
 
-    def _go_on(self, client: bytes, queue: deque[_Message]) -> int:
-        answered = 0
-        while queue:
-            if not self._try(queue[0]):
-                return answered
-            queue.popleft()
-            answered += 1
-        del self._matching[client]
+    def _serve_matched(self) -> int:
+        """Go on with the requests whose pattern was answered, as far as the turn goes."""
+        self._collect()
+        if not self._collected:
+            return 0
+        answered = tried = 0
+        for client, queue in list(self._matching.items()):
+            while queue and not self._matcher.asks(queue[0].query):
+                if self._turn_over(tried):
+                    return answered  # and the rest next time
+                tried += 1
+                if not self._try(queue[0]):
+                    break
+                queue.popleft()
+                answered += 1
+            if not queue:
+                del self._matching[client]
+        self._collected = False
         return answered
 
     def _watch_worker(self) -> None:
@@ -328,7 +381,8 @@ class RemoteControlServer:
             os.eventfd_read(self._more)
 
     def _finish(self, answered: int) -> int:
-        self.stage.waiting = bool(self._held) or self._matcher.waiting or self.stage.left == 0
+        self._end_turn()
+        self.stage.waiting = bool(self._held) or self._matcher.waiting or self._collected or self.stage.left == 0
         return answered
 
     def close(self) -> None:

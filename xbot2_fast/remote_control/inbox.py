@@ -1,0 +1,57 @@
+"""Messages from a ROUTER socket, read part by part: none of them may hold up who reads it."""
+
+import time
+
+import zmq
+
+MAX_PARTS = 8  # of a message: its sender, the empty one and the request, and a few of proxies on the way
+MAX_PART = 1 << 20  # bytes of a part; beyond it ZeroMQ closes the connection
+
+
+class Inbox:
+    """The messages of a socket that do not end the time of the reader.
+
+    `recv_multipart` reads all parts of a message, and ZeroMQ bounds their size but not their number. Here the parts
+    behind the first MAX_PARTS are counted and dropped, as many as there is time for; the next call goes on with them.
+
+    Args:
+        socket: a ROUTER socket, read by nobody else.
+    Attributes:
+        unfinished: the last call ended within a message.
+        parts: of the message returned last; more than it has frames when the rest was dropped.
+    """
+
+    def __init__(self, socket: zmq.Socket):
+        socket.setsockopt(zmq.MAXMSGSIZE, MAX_PART)
+        self._socket = socket
+        self._frames: list[bytes] = []
+        self.unfinished = False
+        self.parts = 0
+
+    def next(self, until: float) -> list[bytes] | None:
+        """The first MAX_PARTS frames of the next message, or None: nothing is there, or it is `unfinished`.
+
+        Args:
+            until: time.monotonic() [s] after which no further part is dropped.
+        """
+        if not self.unfinished and not self._begin():
+            return None
+        while self.unfinished:
+            part = self._socket.recv(zmq.NOBLOCK, copy=False, track=False)  # a whole message is there, or none of it
+            self.parts += 1
+            self.unfinished = part.more
+            if self.unfinished and time.monotonic() > until:
+                return None
+        frames, self._frames = self._frames, []
+        return frames
+
+    def _begin(self) -> bool:
+        try:
+            self._frames = [self._socket.recv(zmq.NOBLOCK)]
+        except zmq.Again:
+            return False
+        while (more := self._socket.getsockopt(zmq.RCVMORE)) and len(self._frames) < MAX_PARTS:
+            self._frames.append(self._socket.recv(zmq.NOBLOCK))
+        self.parts = len(self._frames)
+        self.unfinished = bool(more)
+        return True
