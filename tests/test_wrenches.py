@@ -78,6 +78,17 @@ def test_steps_of_the_old_simulator_at_2_ms(duration, count):
     assert active == count
 
 
+def test_a_wrench_counts_until_its_last_step_is_done():
+    model, data, engine = free_body()
+    engine.add([Wrench(1, (1.0, 0.0, 0.0), ZERO, 0.004)])
+    counts = [engine.count()]
+    for _ in range(2):
+        engine.apply()
+        mujoco.mj_step(model, data)
+        counts.append(engine.count())
+    assert counts == [1, 1, 0]  # before the next step takes it out of the schedule
+
+
 def test_rounding_of_a_long_simulation_does_not_miscount():
     model, data, engine = free_body(0.001)
     data.time = 123456.789

@@ -25,11 +25,10 @@ cdef struct Wrench:
 cdef struct Target:      # a body whose slot of xfrc_applied is in use
     int body
     int slot             # of the chain; -1: no wrench on it needs its pose
-    int wrote            # whether `written` is what we left in the slot
     int active           # wrenches on it
     int next             # its index after those without wrenches were dropped
     double base[6]       # what others left in the slot
-    double written[6]
+    double written[6]    # what we left in it; both are zero at first, which is right for whatever is in the slot
     double ours[6]       # sum of the active wrenches: force, torque about the centre of mass, world axes
 
 cdef struct Schedule:
@@ -132,7 +131,7 @@ cdef void _write(Schedule* s) noexcept nogil:
     for i in range(s.ntarget):
         t = &s.targets[i]
         slot = s.xfrc + 6 * t.body
-        if not (t.wrote and memcmp(slot, t.written, sizeof(t.written)) == 0):
+        if memcmp(slot, t.written, sizeof(t.written)) != 0:
             memcpy(t.base, slot, sizeof(t.base))
         if t.active == 0:
             memcpy(slot, t.base, sizeof(t.base))
@@ -140,7 +139,6 @@ cdef void _write(Schedule* s) noexcept nogil:
         for k in range(6):
             t.written[k] = t.base[k] + t.ours[k]
         memcpy(slot, t.written, sizeof(t.written))
-        t.wrote = 1
 
 
 cdef void _forget_idle(Schedule* s) noexcept nogil:
