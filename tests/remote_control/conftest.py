@@ -47,6 +47,7 @@ class Running:
 
     def stop(self):
         self._end.set()
+        self.sim.set_target_rtf(1e6)  # it may be waiting for a step that a test made slow
         self._thread.join()
         self.client.close()
         self.sim.close()

@@ -13,6 +13,7 @@ import mujoco
 import zmq
 
 from xbot2_fast._kernels._timers import RequestWatch
+from xbot2_fast.remote_control.alarm import Alarm
 from xbot2_fast.remote_control.control import RemoteControl
 from xbot2_fast.remote_control.endpoint import check_endpoint
 from xbot2_fast.remote_control.inbox import Inbox
@@ -94,6 +95,8 @@ class RemoteControlServer:
         self._listening = False
         self._more = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)  # readable while a chunk left requests behind
         self._epoll.register(self._more, select.EPOLLIN)
+        self._renewal = Alarm()  # ends a long wait in which the budget was spent
+        self._epoll.register(self._renewal, select.EPOLLIN)
         self._listen(True)
         self.stage = RequestWatch(self.fileno(), max_requests_per_step, _LOOK_INTERVAL)
         self._matching: dict[
@@ -182,11 +185,13 @@ class RemoteControlServer:
             time.sleep(_LOOK_INTERVAL)  # the descriptor stays readable: the next step may be far away
             return 0
         self._begin_turn()
+        self._renewal.clear()
         self._renew()
         answered = self._receive(min(_CHUNK, self.stage.left), self._serve_matched())
         if self.stage.left == 0:  # the rest waits for the next step, and must not wake the loop before
             self._listen(False)
             self._rest()
+            self._renewal.set(1.1 * _RENEWAL)
         return self._finish(answered)
 
     def serve_while_paused(self) -> int:
@@ -395,4 +400,5 @@ class RemoteControlServer:
         self._context.term()
         self._epoll.close()
         os.close(self._more)
+        self._renewal.close()
         self.control.close()
