@@ -4,6 +4,7 @@
 import contextlib
 import hashlib
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -312,22 +313,20 @@ def test_entities_in_collada_are_refused(tmp_path, entities, encoding):
         generate(with_mesh(tmp_path / "m.dae"), tmp_path)
 
 
-@pytest.mark.parametrize("content", [b"junk", b"\x89PNG\r\n\x1a\n junk"])
-def test_junk_textures_are_refused_with_their_name(tmp_path, content):
-    (tmp_path / "t.jpg").write_bytes(content)
-    material = '<material name="m"><texture filename="t.jpg"/></material>'
-    shape = f'<visual><geometry><box size="1 1 1"/></geometry>{material}</visual>'
-    with pytest.raises(ModelError, match=r"link 'a': .*t\.jpg: it is not a readable image"):
-        generate(robot(link("a", shape)), tmp_path, urdf_path=tmp_path / "r.urdf")
+# A bitmap's header that announces 60,000 x 60,000 pixels: more than memory.
+BOMB = struct.pack("<2sIIIIiiHHIIiiII", b"BM", 54, 0, 54, 40, 60_000, 60_000, 1, 24, 0, 0, 0, 0, 0, 0)
 
 
-def test_an_image_of_more_pixels_than_memory_is_refused_with_its_name(tmp_path):
-    """A bitmap's header that announces 60,000 x 60,000 pixels."""
-    header = struct.pack("<2sIIIIiiHHIIiiII", b"BM", 54, 0, 54, 40, 60_000, 60_000, 1, 24, 0, 0, 0, 0, 0, 0)
-    (tmp_path / "t.bmp").write_bytes(header)
-    material = '<material name="m"><texture filename="t.bmp"/></material>'
+@pytest.mark.parametrize(
+    ("name", "content", "why"),
+    [("t.jpg", b"junk", ""), ("t.jpg", b"\x89PNG\r\n\x1a\n junk", ""), ("t.bmp", BOMB, " .*bomb")],
+    ids=["junk", "junk behind a PNG's signature", "bomb"],
+)
+def test_textures_that_are_no_image_are_refused_with_their_name(tmp_path, name, content, why):
+    (tmp_path / name).write_bytes(content)
+    material = f'<material name="m"><texture filename="{name}"/></material>'
     shape = f'<visual><geometry><box size="1 1 1"/></geometry>{material}</visual>'
-    with pytest.raises(ModelError, match=r"link 'a': .*t\.bmp: it is not a readable image .*bomb"):
+    with pytest.raises(ModelError, match=rf"link 'a': .*{re.escape(name)}: it is not a readable image{why}"):
         generate(robot(link("a", shape)), tmp_path, urdf_path=tmp_path / "r.urdf")
 
 

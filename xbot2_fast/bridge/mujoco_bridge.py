@@ -115,7 +115,6 @@ class MjXbot2Bridge:
         self.apply_stage = ApplyStage(port, self._actuation, self.delay.ring, policy, controller_timeout)
         self.send_stage = SendStage(port, self._actuation, self._imus, self.noise.kernel, send_state_decimation)
         self._lockstep = lockstep
-        self._text_wanted = False
         if lockstep:
             self.receive_stage.lockstep(lockstep_timeout)
         actuation.initialise_integrators(model, data)
@@ -128,8 +127,7 @@ class MjXbot2Bridge:
         Raises:
             LockstepTimeout: the last state was not answered in time.
         """
-        self.server.serve_socket(time.monotonic_ns(), self._data.time)
-        self._follow_clients()
+        self.on_wait()
         if self._lockstep and self.server.port.states:
             self.server.greet()
         if self.receive_stage.timed_out:
@@ -163,9 +161,7 @@ class MjXbot2Bridge:
         self._follow_clients()
 
     def _follow_clients(self) -> None:
-        wanted = self.server.wants_text
-        if wanted != self._text_wanted:
-            self._text_wanted = self.receive_stage.eager = self.send_stage.attend = wanted
+        self.receive_stage.eager = self.send_stage.attend = self.server.wants_text
 
     # ---- without a step loop
 

@@ -80,7 +80,6 @@ class BridgeServer:
         self.joint_names = _names("joint_names", joint_names)
         self.imu_names = _names("imu_names", imu_names)
         self.clients: list[Controller] = []
-        self._text_clients: list[Controller] = []  # those served as JSON
         self._last_discoverer: Controller | None = None
         self._closed = False
         self._note = Notices(logger)
@@ -190,15 +189,16 @@ class BridgeServer:
     def publish_text(self) -> None:
         """Send the committed state to the controllers that are served as JSON."""
         self._notice_announcement()
-        if not self._text_clients:
+        controllers = self._text_clients
+        if not controllers:
             return
         data = self._text()
-        for controller in tuple(self._text_clients):
+        for controller in controllers:
             self._send(controller, data)
 
     def greet(self) -> None:
         """Send the last state to the JSON controllers that have had none yet: they may be who a lockstep waits for."""
-        for controller in tuple(self._text_clients):
+        for controller in self._text_clients:
             if not controller.states + controller.states_missed:
                 self._send(controller, self._text())
 
@@ -219,16 +219,15 @@ class BridgeServer:
         """Whether a controller is served as JSON."""
         return bool(self._text_clients)
 
-    def _list_text_clients(self) -> None:
-        """After every change of `clients` and of a transport."""
-        self._text_clients = [controller for controller in self.clients if controller.transport == "json"]
+    @property
+    def _text_clients(self) -> list[Controller]:
+        return [controller for controller in self.clients if controller.transport == "json"]
 
     def _notice_announcement(self) -> None:
         """The controller that discovered last is served in shared memory once it announced its session there."""
         controller = self._last_discoverer
         if controller is not None and controller.transport != "shm" and self.port.announced():
             controller.transport = "shm"
-            self._list_text_clients()
             self._note(logging.INFO, "shm", "controller %s uses shared memory", controller)
 
     # ---- commands in
@@ -302,7 +301,6 @@ class BridgeServer:
         takes_over = self._last_discoverer is not None and self._last_discoverer.address != address
         controller = self._controller(address)
         controller.transport = "json"
-        self._list_text_clients()
         self._last_discoverer = controller
         self.port.discovered(controller.log)
         text = "controller %s connected" + (" and takes over" if takes_over else "")
@@ -317,7 +315,6 @@ class BridgeServer:
 
     def _drop(self, controller: Controller) -> None:
         self.clients.remove(controller)
-        self._list_text_clients()
         self._note(logging.INFO, "gone", "controller %s is gone", controller)
 
     def _controller(self, address: str | bytes) -> Controller:
@@ -326,7 +323,6 @@ class BridgeServer:
                 return controller
         controller = Controller(address)
         self.clients.append(controller)
-        self._list_text_clients()
         return controller
 
     # ---- the rest

@@ -2,7 +2,6 @@
 
 import argparse
 import logging
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -131,8 +130,11 @@ def print_report(report: Report) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> None:
-    if arguments.view and sys.platform == "linux" and not {"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys():
-        raise ModelError("--view: there is no display (DISPLAY is not set); --picture FILE.png needs none")
+    if arguments.view:
+        from xbot2_fast.viewer import display_available
+
+        if not display_available():
+            raise ModelError("--view: there is no display (DISPLAY is not set); --picture FILE.png needs none")
     generator = convert(arguments)
     model, data = generator.create_mj_model_data()
     print_report(generator.report)
