@@ -236,6 +236,17 @@ def test_with_a_sync_interval_most_steps_do_not_wait(simulator, sync_interval, w
     assert (np.median(gaps) > 0.001) == waits
 
 
+def test_what_takes_time_within_a_wait_does_not_make_the_wait_longer(simulator):
+    sim = simulator(target_rtf=1e-3)  # a step of 1 ms lasts 1 s
+    sim.run()
+    sim.run()
+    timer = threading.Timer(0.2, sim._requests.file, [lambda: time.sleep(0.6)])
+    timer.start()
+    sim.run()
+    timer.join()
+    assert sim.pacing_report.worst_lateness < 0.4
+
+
 def discover(path: str, own: str) -> socket.socket:
     peer = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     peer.bind(own)
@@ -278,10 +289,13 @@ def test_a_descriptor_is_forgotten_with_its_kind():
         stage.watch(resting)
         os.eventfd_write(other, 1)
         assert not stage.rest(0.0)
+        assert not stage.readable(resting)
         os.eventfd_write(resting, 1)
         assert stage.rest(0.0)
+        assert stage.readable(resting)
         stage.unwatch(resting)
         assert not stage.rest(0.0)
+        assert not stage.readable(resting)
         stage.watch(other)
         assert stage.rest(0.0)
     finally:

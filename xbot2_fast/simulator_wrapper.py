@@ -439,10 +439,13 @@ class SimulatorWrapper:
 
     def _on_pacing(self) -> None:
         """A request arrived while waiting, or a report is due."""
-        self._requests.serve()
-        self.bridge.on_wait()
-        if self.remote_control is not None:
-            self.remote_control.serve_while_waiting()
+        wait = self._pacing.stage
+        if wait.readable(self._requests.fileno()):
+            self._requests.serve()
+        if wait.readable(self.bridge.server.endpoint.fileno()):
+            self.bridge.on_wait()
+        if self.remote_control is not None and wait.readable(self.remote_control.fileno()):
+            self.remote_control.serve_while_waiting(wait.waits_until)
         if self._pacing.report_due():
             self._last_report = self._pacing.take_report(self.data.time)
             self._on_report(self._last_report)

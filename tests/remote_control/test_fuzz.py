@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from tests.remote_control import robots
 from xbot2_fast.remote_control import CommandError, RemoteControl
-from xbot2_fast.remote_control.protocol import decode, encode_error, encode_result, identifier_of
+from xbot2_fast.remote_control.protocol import decode, identifier_of
+from xbot2_fast.remote_control.replies import encode_error, encode_result
 from xbot2_fast.remote_control.simulator_commands import register_actuator_delay, register_velocity_noise
 
 CODES = {

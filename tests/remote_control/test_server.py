@@ -178,7 +178,7 @@ def answered_ids(dealer):
 
 def test_at_most_the_budget_is_answered_a_step_and_nothing_is_lost(asked, monkeypatch):
     server, dealer = asked
-    monkeypatch.setattr(server_module, "_TURN", math.inf)
+    all_the_time_of_the_world(monkeypatch)
     assert [server.process_requests() for _ in range(4)] == [3, 3, 2, 0]
     assert answered_ids(dealer) == list(range(8))
 
@@ -186,23 +186,105 @@ def test_at_most_the_budget_is_answered_a_step_and_nothing_is_lost(asked, monkey
 def test_slow_requests_are_answered_one_a_turn_and_nothing_is_lost(asked, monkeypatch):
     server, dealer = asked
     monkeypatch.setattr(server_module, "_TURN", -1.0)  # the time is over after any request
-    monkeypatch.setattr(server_module, "_REST", 0.0)
+    monkeypatch.setattr(server_module, "_LONG_TURN", math.inf)
     assert [server.process_requests() for _ in range(9)] == [1] * 8 + [0]
     assert answered_ids(dealer) == list(range(8))
 
 
 def test_after_a_long_request_the_loop_has_a_rest_from_requests(asked, monkeypatch):
     server, dealer = asked
-    monkeypatch.setattr(server_module, "_TURN", -1.0)
-    monkeypatch.setattr(server_module, "_LONGEST_REST", 60.0)
-    monkeypatch.setattr(server_module, "_REST", 60.0)
+    any_request_is_long(monkeypatch, rest=1.0)
     assert server.process_requests() == 1
     assert [server.process_requests() for _ in range(3)] == [0] * 3
     assert server.serve_while_waiting() == 0
-    assert select.select([server.fileno()], [], [], 0)[0]  # however far away the next step is
+    assert not readable(server)  # the requests that wait wake nobody ...
+    assert readable(server, 60)  # ... until the rest is over, however far away the next step is
+    monkeypatch.setattr(server_module, "_LONG_TURN", math.inf)
+    assert server.serve_while_waiting() == 1
+    assert readable(server)
+    assert [server.process_requests() for _ in range(8)] == [1] * 6 + [0] * 2
+    assert not readable(server)
+    assert answered_ids(dealer) == list(range(8))
+
+
+def all_the_time_of_the_world(monkeypatch):
+    monkeypatch.setattr(server_module, "_TURN", math.inf)
+    monkeypatch.setattr(server_module, "_LONG_TURN", math.inf)
+
+
+def any_request_is_long(monkeypatch, rest):
+    monkeypatch.setattr(server_module, "_TURN", -1.0)
+    monkeypatch.setattr(server_module, "_LONG_TURN", 0.0)
+    monkeypatch.setattr(server_module, "_LONGEST_REST", rest)
+    monkeypatch.setattr(server_module, "_REST", 1e9)
+
+
+def readable(server, timeout=0.0):
+    return bool(select.select([server.fileno()], [], [], timeout)[0])
+
+
+def test_a_pattern_that_is_answered_in_a_rest_is_served_behind_it(asked, monkeypatch):
+    server, dealer = asked
+    all_the_time_of_the_world(monkeypatch)
+    assert sum(server.process_requests() for _ in range(4)) == 8
+    dealer.send_multipart([b"", b'{"id": "pattern", "command": "get_state", "joints": [".*"]}'])
+    dealer.send_multipart([b"", b'{"id": "behind", "command": "status"}'])
+    time.sleep(0.3)
+    any_request_is_long(monkeypatch, rest=120.0)
+    assert server.serve_while_waiting() == 0
+    assert readable(server, 60)  # by the answer to the pattern
+    assert server.serve_while_waiting() == 0
+    assert not readable(server)
     server._rests_until = 0.0
-    monkeypatch.setattr(server_module, "_REST", 0.0)
-    assert [server.process_requests() for _ in range(8)] == [1] * 7 + [0]
+    all_the_time_of_the_world(monkeypatch)
+    assert server.serve_while_waiting() == 2
+    replies = [json.loads(dealer.recv_multipart()[1]) for _ in range(10)]
+    assert [reply["id"] for reply in replies[8:]] == ["pattern", "behind"]
+
+
+def test_a_rest_does_not_keep_a_pause_from_being_served(asked, monkeypatch):
+    server, dealer = asked
+    any_request_is_long(monkeypatch, rest=60.0)
+    assert server.process_requests() == 1
+    assert server.serve_while_paused() == 1
+    all_the_time_of_the_world(monkeypatch)
+    assert server.serve_while_paused() == 3
+    assert readable(server)
+    assert server.serve_while_paused() == 3
+    assert server.serve_while_paused() == 0
+    assert not readable(server)
+    assert answered_ids(dealer) == list(range(8))
+
+
+def test_no_client_has_the_room_for_requests_in_a_pause_to_itself(served):
+    server, connect = served
+    greedy, other = connect(), connect()
+    push = json.dumps({"command": "push", "body": "base_link", "linear": [0, 0, 1]}).encode()
+    for _ in range(65):
+        greedy.send_multipart([b"", push])
+    deadline = time.monotonic() + 60
+    while not greedy.poll(0):
+        assert time.monotonic() < deadline
+        server.serve_while_paused()
+    reply = json.loads(greedy.recv_multipart()[1])
+    assert reply["error"]["code"] == "invalid_request"
+    assert "wait" in reply["error"]["message"]
+    other.send_multipart([b"", push])
+    while server.control.wrenches.count() < 65:
+        assert time.monotonic() < deadline
+        server.serve_while_paused()
+        if not other.poll(50):
+            server.process_requests()
+    assert json.loads(other.recv_multipart()[1])["ok"]
+
+
+def test_no_request_is_begun_when_the_step_is_due(asked, monkeypatch):
+    server, dealer = asked
+    all_the_time_of_the_world(monkeypatch)
+    assert server.serve_while_waiting(until=time.monotonic()) == 1  # one is always begun, or the wait would spin
+    assert server.serve_while_waiting(until=time.monotonic() + 60) == 2  # the budget
+    assert not readable(server)
+    assert [server.process_requests() for _ in range(3)] == [3, 2, 0]
     assert answered_ids(dealer) == list(range(8))
 
 

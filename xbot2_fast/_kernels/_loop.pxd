@@ -3,7 +3,7 @@
 ctypedef struct Clock:
     double time         # simulation time [s]: before mj_step in the stages before it, after it in those behind it
     double last_time    # simulation time after the last step of the loop; -inf before the first
-    long long now       # CLOCK_MONOTONIC [ns], read once behind each mj_step and after each wait
+    long long now       # CLOCK_MONOTONIC [ns], read behind each mj_step, each Python handler and each wait
     long long step      # steps taken
     long long quiet_at  # CLOCK_MONOTONIC [ns] when a wait last ended with no watched descriptor readable; 0: never
 

@@ -220,7 +220,7 @@ cdef class StepLoop:
         return True
 
     cdef int _post_step(self) noexcept:
-        if self.post.cursor == 0 and not self.post.asked:
+        if not self.post.asked:
             self.clock.now = monotonic_ns()
         return _run_stages(&self.post, &self.clock)
 

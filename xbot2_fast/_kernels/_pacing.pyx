@@ -108,6 +108,7 @@ cdef struct Wait:
     int nresting
     long long sync_interval      # [ns]
     long long last_wait          # [ns]
+    long long until              # when the step is due that is, or was last, waited for [ns]
     long long report_interval    # [ns]
 
 
@@ -120,6 +121,7 @@ cdef int _pace(void* context, Clock* clock) noexcept nogil:
         s.window_now = clock.now
         s.window_time = clock.time
     # The second rule keeps a fast model from running far ahead between two waits.
+    w.until = due
     if due > clock.now and max(clock.now - w.last_wait, due - clock.now) >= w.sync_interval:
         ready = xb_wait(w.fds, w.nfds, due - clock.now)
         clock.now = monotonic_ns()
@@ -171,6 +173,14 @@ cdef class Pacer(Stage):
         self.w.nfds = n
         self.w.nresting = nresting
 
+    def readable(self, int fd):
+        """Whether this descriptor is watched and was readable at the end of the last wait."""
+        cdef int i
+        for i in range(self.w.nfds):
+            if self.w.fds[i].fd == fd:
+                return self.w.fds[i].revents != 0
+        return False
+
     def rest(self, double seconds):
         """Wait this long, or until a descriptor watched with `resting` is readable; True when one is."""
         cdef long long ns = <long long>(seconds * 1e9)
@@ -193,6 +203,11 @@ cdef class Pacer(Stage):
     @target_rtf.setter
     def target_rtf(self, double value):
         self.w.schedule.wanted_rtf = value
+
+    @property
+    def waits_until(self):
+        """When the step is due that is being waited for, by time.monotonic() [s]."""
+        return self.w.until * 1e-9
 
     @property
     def lost(self):

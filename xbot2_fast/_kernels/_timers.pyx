@@ -57,7 +57,7 @@ cdef int _look(void* context, Clock* clock) noexcept nogil:
     if w.waiting:
         return ATTEND
     now = monotonic_ns()
-    if now - w.looked_at < w.interval:
+    if now - max(w.looked_at, clock.quiet_at) < w.interval:
         return DONE
     w.looked_at = now
     return ATTEND if w.fd >= 0 and xb_readable(w.fd) else DONE
@@ -66,7 +66,8 @@ cdef int _look(void* context, Clock* clock) noexcept nogil:
 cdef class RequestWatch(Stage):
     """Asks for its handler when a descriptor is readable or requests wait; begins the budget of each step anew.
 
-    The descriptor is looked at no more than once per `interval` [s of wall time], since a look is a system call.
+    The descriptor is looked at no more than once per `interval` [s of wall time], since a look is a system call; a wait
+    that ended with nothing to read counts as a look, so the descriptor has to be watched in waits (`Pacer.watch`).
     """
     cdef Watch w
 

@@ -1,4 +1,4 @@
-"""Requests and replies as JSON: how text becomes a request, how its fields are read, and how errors are named."""
+"""Requests as JSON: how text becomes a request, how its fields are read, and how errors are named."""
 
 import json
 import math
@@ -63,17 +63,6 @@ def _deeper_than(value: Any, levels: int) -> bool:
         if not layer:
             return False
     return True
-
-
-def encode_result(identifier: Any, result: Any) -> bytes:
-    """The reply to a request that was carried out."""
-    return json.dumps({"id": identifier, "ok": True, "result": result}).encode()
-
-
-def encode_error(identifier: Any, error: CommandError) -> bytes:
-    """The reply to a request that was refused."""
-    reply = {"id": identifier, "ok": False, "error": {"code": error.code, "message": error.message}}
-    return json.dumps(reply).encode()
 
 
 def identifier_of(request: Mapping[str, Any]) -> Any:

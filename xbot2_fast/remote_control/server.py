@@ -1,7 +1,7 @@
 """The server: requests from a ZeroMQ socket, answered on the simulation thread between steps."""
 
-import contextlib
 import logging
+import math
 import os
 import select
 import time
@@ -18,7 +18,8 @@ from xbot2_fast.remote_control.control import RemoteControl
 from xbot2_fast.remote_control.endpoint import check_endpoint
 from xbot2_fast.remote_control.inbox import Inbox
 from xbot2_fast.remote_control.patterns import MAX_PATTERNS, PatternPending, Query
-from xbot2_fast.remote_control.protocol import CommandError, decode, encode_error, encode_result, identifier_of
+from xbot2_fast.remote_control.protocol import CommandError, decode, identifier_of
+from xbot2_fast.remote_control.replies import encode_error, encode_result
 from xbot2_fast.remote_control.table import Request
 
 logger = logging.getLogger(__name__)
@@ -29,12 +30,14 @@ _UNSENT_BYTES = 1 << 17  # of replies, that the kernel holds for a client beside
 _DEAF = 0.1  # [s] for which requests of a client are dropped once it has left so many replies unread
 _MAX_DEAF = 1024  # clients remembered as such
 _HELD = 1024  # requests held back in all
-_LOOK_INTERVAL = 100e-6  # [s] between two looks at the socket in a loop that does not wait
+_LOOK_INTERVAL = 200e-6  # [s] between two looks at the socket in a loop that does not wait
 _TURN = 0.5e-3  # [s] of wall time after which no further request is begun before the loop goes on
-_REST = 3.0  # a turn that took longer is followed by this many times what it took too long, without requests ...
+_LONG_TURN = 0.8e-3  # [s] of CPU time: the last request of a turn takes more than is usual
+_REST = 3.0  # then no request is begun for this many times what the turn took beyond _TURN ...
 _LONGEST_REST = 0.2  # [s] ... but by no more than this
 _RENEWAL = 10e-3  # [s] of wall time after which the budget begins anew within one step: steps of a slow RTF last long
-_CHUNK = 2  # requests answered between two looks at the clock while waiting for the next step
+_LAST_FRAME = int(zmq.NOBLOCK)
+_FRAME = int(zmq.NOBLOCK | zmq.SNDMORE)
 
 
 class _Message:
@@ -93,10 +96,11 @@ class RemoteControlServer:
         self.endpoint = bytes(self._socket.getsockopt(zmq.LAST_ENDPOINT)).rstrip(b"\0").decode()
         self._epoll = select.epoll()
         self._listening = False
-        self._more = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)  # readable while a chunk left requests behind
+        self._more = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)  # readable while a turn left requests behind
+        self._left_some = False
         self._epoll.register(self._more, select.EPOLLIN)
-        self._renewal = Alarm()  # ends a long wait in which the budget was spent
-        self._epoll.register(self._renewal, select.EPOLLIN)
+        self._alarm = Alarm()  # ends a rest, and a long wait in which the budget was spent
+        self._epoll.register(self._alarm, select.EPOLLIN)
         self._listen(True)
         self.stage = RequestWatch(self.fileno(), max_requests_per_step, _LOOK_INTERVAL)
         self._matching: dict[
@@ -109,8 +113,8 @@ class RemoteControlServer:
         self._watch_worker()
         self._deaf: dict[bytes, float] = {}  # clients that read no replies, until when [s monotonic]
         self._collected = False  # the matcher answered, and not all who waited for it were served
-        self._turn_ends = self._renewed = self._rests_until = 0.0  # monotonic [s]
-        self._turn_began = 0.0  # [s] of CPU time of this thread
+        self._turn_began = self._turn_ends = self._renewed = self._rests_until = 0.0  # monotonic [s]
+        self._turn_began_cpu = 0.0  # [s] of CPU time of this thread
         self._closed = False
 
     def _bind(self, endpoint: str) -> None:
@@ -173,25 +177,27 @@ class RemoteControlServer:
                 self._held = held
                 break
             answered += self._answer(held.popleft())
-        return self._finish(self._receive(self.stage.left, answered))
+        answered = self._receive(answered)
+        self._end_turn()
+        return self._finish(answered)
 
-    def serve_while_waiting(self) -> int:
-        """Answer a few requests while the loop waits for its next step; returns how many.
+    def serve_while_waiting(self, until: float = math.inf) -> int:
+        """Answer requests while the loop waits for its next step; returns how many.
 
         The descriptor stays readable while more wait, until the step's budget is spent.
+
+        Args:
+            until: when the step is due, by time.monotonic() [s]: no further request is begun then.
         """
         if self._resting():
             self._collect()
-            time.sleep(_LOOK_INTERVAL)  # the descriptor stays readable: the next step may be far away
             return 0
-        self._begin_turn()
-        self._renewal.clear()
+        self._begin_turn(until)
         self._renew()
-        answered = self._receive(min(_CHUNK, self.stage.left), self._serve_matched())
+        answered = self._receive(self._serve_matched())
         if self.stage.left == 0:  # the rest waits for the next step, and must not wake the loop before
-            self._listen(False)
-            self._rest()
-            self._renewal.set(1.1 * _RENEWAL)
+            self._be_silent_for(1.1 * _RENEWAL)
+        self._end_turn()
         return self._finish(answered)
 
     def serve_while_paused(self) -> int:
@@ -200,11 +206,13 @@ class RemoteControlServer:
         self.stage.begin_step()
         self._listen(True)
         self._collect()
-        return self._finish(self._receive(_CHUNK, 0, paused=True))
+        return self._finish(self._receive(0, paused=True))
 
-    def _begin_turn(self) -> None:
-        self._turn_ends = time.monotonic() + _TURN
-        self._turn_began = time.thread_time()
+    def _begin_turn(self, until: float = math.inf) -> None:
+        self._turn_began = time.monotonic()
+        self._turn_ends = min(self._turn_began + _TURN, until)
+        self._turn_began_cpu = time.thread_time()
+        self._alarm.clear()
 
     def _resting(self) -> bool:
         """Whether the loop catches up on what long requests took from it: a client has no more than its share."""
@@ -212,10 +220,13 @@ class RemoteControlServer:
 
     def _end_turn(self) -> None:
         """Begin a rest when requests took too long. Of CPU time: other processes are not the requests' fault."""
-        excess = time.thread_time() - self._turn_began - _TURN
-        if excess > 0:
-            self._rests_until = time.monotonic() + min(_REST * excess, _LONGEST_REST)
-            os.eventfd_write(self._more, 1)  # what is left in the socket does not make it readable again
+        if time.monotonic() - self._turn_began < _LONG_TURN:
+            return
+        taken = time.thread_time() - self._turn_began_cpu
+        if taken > _LONG_TURN:
+            rest = min(_REST * (taken - _TURN), _LONGEST_REST)
+            self._rests_until = time.monotonic() + rest
+            self._be_silent_for(rest)
 
     def _turn_over(self, begun: int) -> bool:
         """Whether the loop should go on before the next request; one is always begun."""
@@ -229,29 +240,25 @@ class RemoteControlServer:
         elif self.stage.left == 0 and now - self._renewed > _RENEWAL:
             self._renewed = now
             self.stage.begin_step()
-            self._listen(True)
+        self._listen(self.stage.left > 0)
 
-    def _receive(self, limit: int, answered: int, paused: bool = False) -> int:
-        """Read and answer up to `limit` requests, after others of this turn. Returns how many were answered in all."""
-        for begun in range(limit):
-            if self._turn_over(answered + begun):
-                break
+    def _receive(self, answered: int, paused: bool = False) -> int:
+        """Read and answer requests after others of this turn, as far as budget and turn go; how many in all."""
+        begun = answered
+        while self.stage.left and not self._turn_over(begun):
             message = self._next_message()
-            if message is None and (self._inbox.unfinished or (self._collected and not paused)):
-                break
             if message is None:
-                self._rest()
+                self._come_back(self._inbox.unfinished or (self._collected and not paused))
                 return answered
-            if not self.stage.take():
-                break
-            if isinstance(message, _Message):
-                if paused and not self.control.table.answers_while_paused(message.request):
-                    answered += self._hold(message)
-                    continue
-                answered += self._answer(message)
-            else:
+            self.stage.take()
+            begun += 1
+            if not isinstance(message, _Message):
                 answered += 1
-        os.eventfd_write(self._more, 1)
+            elif paused and not self.control.table.answers_while_paused(message.request):
+                answered += self._hold(message)
+            else:
+                answered += self._answer(message)
+        self._come_back(True)
         return answered
 
     def _next_message(self) -> _Message | bool | None:
@@ -313,14 +320,17 @@ class RemoteControlServer:
         return 1
 
     def _hold(self, message: _Message) -> int:
-        if len(self._held) >= _HELD:
-            return self._refuse(message, f"{_HELD} requests wait for the simulation to go on")
+        client = message.envelope[0]
+        if len(self._held) >= _HELD or sum(held.envelope[0] == client for held in self._held) >= _QUEUED_PER_CLIENT:
+            return self._refuse(message, "too many requests wait for the simulation to go on")
         self._held.append(message)
         return 0
 
     def _send(self, envelope: list[bytes], reply: bytes) -> None:
         try:
-            self._socket.send_multipart([*envelope, reply], zmq.NOBLOCK)
+            for frame in envelope:
+                self._socket.send(frame, _FRAME)
+            self._socket.send(reply, _LAST_FRAME)
         except zmq.Again:
             if len(self._deaf) >= _MAX_DEAF:
                 self._deaf.clear()
@@ -380,13 +390,19 @@ class RemoteControlServer:
         change: Callable[..., None] = self._epoll.register if on else self._epoll.unregister
         change(self._socket.getsockopt(zmq.FD), *([select.EPOLLIN] if on else []))
 
-    def _rest(self) -> None:
-        """Nothing waits in the socket: `_more` falls."""
-        with contextlib.suppress(BlockingIOError):
-            os.eventfd_read(self._more)
+    def _come_back(self, on: bool) -> None:
+        """Whether what is left in the socket makes the descriptor readable: ZeroMQ's own tells of arrivals only."""
+        if on != self._left_some:
+            self._left_some = on
+            os.eventfd_write(self._more, 1) if on else os.eventfd_read(self._more)
+
+    def _be_silent_for(self, seconds: float) -> None:
+        """Have no request wake the loop for this long; then the descriptor is readable."""
+        self._listen(False)
+        self._come_back(False)
+        self._alarm.set(seconds)
 
     def _finish(self, answered: int) -> int:
-        self._end_turn()
         self.stage.waiting = bool(self._held) or self._matcher.waiting or self._collected or self.stage.left == 0
         return answered
 
@@ -400,5 +416,5 @@ class RemoteControlServer:
         self._context.term()
         self._epoll.close()
         os.close(self._more)
-        self._renewal.close()
+        self._alarm.close()
         self.control.close()
