@@ -50,11 +50,10 @@ class Faults:
         return list(self._active)
 
     def check(self, kind: str, targets: Sequence[int]) -> None:
-        """Whether such a fault can be made.
+        """Whether such a fault can be made at all.
 
         Raises:
-            ValueError: a joint that is neither hinge nor slide, is locked already, or has no limit to weaken or no
-                actuator whose commands could drop.
+            ValueError: a joint that is neither hinge nor slide, or has no actuator whose commands could drop.
         """
         if kind == "sensor":
             return
@@ -62,12 +61,6 @@ class Faults:
             name = self._model.joint(joint).name
             if int(self._model.jnt_type[joint]) not in _SCALAR:
                 raise ValueError(f"joints: expected hinges and slides, got {name!r}")
-            if any(fault.kind == kind and joint in fault.targets for fault in self._active):
-                raise ValueError(f"joints: {name!r} has a fault of kind {kind} already")
-            if kind == "weak" and self._effort_limit(joint) is None:
-                raise ValueError(
-                    f"joints: {name!r} has no torque limit to weaken; set one with set_joint_torque_limits"
-                )
             if kind == "drop" and not self._actuators(joint):
                 raise ValueError(f"joints: {name!r} has no actuator whose commands could drop")
 
@@ -138,7 +131,7 @@ class Faults:
 
     def _begin_weak(self, fault: Fault) -> None:
         model, joints = self._model, list(fault.targets)
-        limits = np.array([self._effort_limit(joint) for joint in joints])
+        limits = np.array([self.effort_limit(joint) for joint in joints])
         fault.held["jnt_actfrcrange"] = model.jnt_actfrcrange[joints].copy()
         fault.held["jnt_actfrclimited"] = model.jnt_actfrclimited[joints].copy()
         model.jnt_actfrcrange[joints] = fault.scale * limits
@@ -182,7 +175,7 @@ class Faults:
             if int(model.actuator_trntype[a]) in _TO_JOINT and model.actuator_trnid[a, 0] == joint
         ]  # fmt: skip
 
-    def _effort_limit(self, joint: int) -> tuple[float, float] | None:
+    def effort_limit(self, joint: int) -> tuple[float, float] | None:
         """Least and greatest net actuator effort at a joint [Nm or N]; None when it has no limit."""
         model = self._model
         if model.jnt_actfrclimited[joint]:

@@ -298,6 +298,40 @@ def test_old_names_of_the_server_work_without_a_loop(model, data):
         server.close()
 
 
+LOCK = {"command": "fault", "kind": "lock", "joints": ["left_knee"], "duration": 1}
+PUSH = {"command": "push", "body": "crate", "linear": [1, 0, 0]}
+
+
+@pytest.mark.parametrize(
+    ("requests", "message"),
+    [
+        ([LOCK, {**LOCK, "joints": ["right_knee", "left_knee"]}], "'left_knee' has a fault of kind lock already"),
+        ([{"command": "cancel_wrench", "wrench": 1}] * 2, "no active wrench has the id 1"),
+        (
+            [{**PUSH, "body": ".*", "regex": True}] * 60
+            + [
+                {
+                    "command": "apply_wrenches",
+                    "wrenches": [{"body": "crate", "force": [1, 0, 0], "torque": [0, 0, 0], "duration": 0}],
+                }
+            ],
+            "more than the 513 that act",
+        ),
+        ([PUSH] * 65, "at most 64, got 65"),
+    ],
+)
+def test_a_batch_is_refused_for_what_its_requests_cannot_do_together(control, requests, message):
+    for _ in range(513):
+        control.handle(PUSH)
+    before = control.handle({"command": "status"})
+    for request in requests[-1], requests[0]:  # each alone is right
+        control.table.prepare(request)
+    with pytest.raises(CommandError, match=message) as error:
+        control.handle({"command": "batch", "requests": requests})
+    assert error.value.code == "invalid_parameter"
+    assert control.handle({"command": "status"}) == before
+
+
 def test_wrenches_are_no_more_than_a_step_can_bear(control):
     """Each costs every step something: a client in a loop must not end real time. All of a request or nothing."""
     wrench = {"body": "base_link", "force": [1, 0, 0], "torque": [0, 0, 0], "duration": 1}

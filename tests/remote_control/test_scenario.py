@@ -13,7 +13,8 @@ SCENARIO = """
   command: set_gravity
   gravity: [0, 0, -1.6]
 - {at: 0.01, command: add_payload, body: left_foot, mass: 2, position: [0, 0, 0]}
-- {at: 0.04, command: cancel_wrench, wrench: 1}
+- {at: 0.03, command: apply_wrench, body: base_link, force: [0, 0, 7], torque: [0, 0, 0], duration: 1}
+- {at: 0.034, command: cancel_wrench, wrench: 2}
 - {at: 0.04, command: restore}
 """
 
@@ -36,7 +37,7 @@ def simulate(model, tmp_path):
 
 
 def test_each_request_acts_in_the_first_step_at_its_time(simulate):
-    sim = simulate(SCENARIO.replace("- {at: 0.04, command: cancel_wrench, wrench: 1}\n", ""))
+    sim = simulate(SCENARIO)
     assert sim.remote_control is None
     seen = []
     for _ in range(25):
@@ -45,7 +46,7 @@ def test_each_request_acts_in_the_first_step_at_its_time(simulate):
         seen.append((gravity, force, float(sim.model.body("left_foot").mass[0])))
     mass = seen[0][2]
     assert [s[0] for s in seen] == [-9.81] * 5 + [-1.6] * 15 + [-9.81] * 5
-    assert [s[1] for s in seen] == [0] * 10 + [500] + [0] * 14
+    assert [s[1] for s in seen] == [0] * 10 + [500] + [0] * 4 + [7] * 2 + [0] * 8
     assert [s[2] for s in seen] == [mass] * 5 + [mass + 2] * 15 + [mass] * 5
 
 

@@ -20,7 +20,7 @@ class FaultCommands:
     def __init__(self, table: CommandTable, faults: Faults):
         self._names = table.names
         self._faults = faults
-        table.register("fault", self._check, self._begin)
+        table.register("fault", self._check, self._begin, ready=self._ready)
         table.on_restore(self._clear)
 
     def _check(self, request: Request) -> Plan:
@@ -36,6 +36,24 @@ class FaultCommands:
         except ValueError as error:
             raise CommandError("invalid_parameter", str(error)) from None
         return Plan(kind, targets, scale, duration)
+
+    def _ready(self, plans: list[Plan]) -> None:
+        faulty = {(fault.kind, target) for fault in self._faults.active for target in fault.targets}
+        for plan in plans:
+            if plan.kind != "sensor":
+                self._need_sound(plan, faulty)
+            faulty.update((plan.kind, target) for target in plan.targets)
+
+    def _need_sound(self, plan: Plan, faulty: set[tuple[str, int]]) -> None:
+        for joint in plan.targets:
+            name = self._names.of("joints")[joint]
+            if (plan.kind, joint) in faulty:
+                raise CommandError("invalid_parameter", f"joints: {name!r} has a fault of kind {plan.kind} already")
+            if plan.kind == "weak" and self._faults.effort_limit(joint) is None:
+                raise CommandError(
+                    "invalid_parameter",
+                    f"joints: {name!r} has no torque limit to weaken; set one with set_joint_torque_limits",
+                )
 
     @staticmethod
     def _scale(kind: str, request: Request) -> float | None:

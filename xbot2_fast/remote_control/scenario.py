@@ -49,7 +49,7 @@ class Scenario:
                 raise CommandError("invalid_request", f"expected a mapping, got {type(entry).__name__}")
             at = as_number("at", entry.get("at"), minimum=0)
             request = {name: value for name, value in entry.items() if name != "at"}
-            self._table.prepare(request)
+            self._table.read(request)
         except CommandError as error:
             raise ValueError(f"scenario {path}, entry {index + 1}: {error.code}: {error.message}") from None
         return at, request

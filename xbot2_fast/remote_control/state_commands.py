@@ -1,7 +1,7 @@
 """Commands that look at the simulation, and the one that moves its joints: status, list, get_state, set_state."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import mujoco
@@ -21,6 +21,7 @@ _JOINT_UNITS = {
     _SLIDE: {"position": "m", "velocity": "m/s", "effort": "N"},
     _HINGE: {"position": "rad", "velocity": "rad/s", "effort": "Nm"},
 }
+_BODY_UNITS, _GEOM_UNITS = {"mass": "kg"}, {"size": "m"}
 _NQ = {_FREE: 7, _BALL: 4, _SLIDE: 1, _HINGE: 1}
 _NV = {_FREE: 6, _BALL: 3, _SLIDE: 1, _HINGE: 1}
 _QUATERNION_AT = {_FREE: 3, _BALL: 0}
@@ -30,6 +31,7 @@ _SENSOR_UNITS = {
     "framequat": "quaternion w x y z", "framelinvel": "m/s", "frameangvel": "rad/s", "framelinacc": "m/s^2",
     "frameangacc": "rad/s^2", "rangefinder": "m", "magnetometer": "T", "velocimeter": "m/s", "clock": "s",
 }  # fmt: skip
+_GEOM_TYPES = {int(kind): name.removeprefix("mjGEOM_").lower() for name, kind in mujoco.mjtGeom.__members__.items()}
 LISTS = ("bodies", "joints", "geoms", "actuators", "sensors")
 
 
@@ -64,45 +66,48 @@ class StateCommands:
         return as_choice("kind", request.get("kind"), LISTS)
 
     def _list(self, kind: str) -> Plan:
-        describe = getattr(self, f"_describe_{kind}")
-        names = self._names.of(kind)
-        return {"kind": kind, kind: [{"name": names[i], **describe(i)} for i in range(len(names))]}
+        described: list[Plan] = list(getattr(self, f"_describe_{kind}")(self._names.of(kind)))
+        return {"kind": kind, kind: described}
 
-    def _describe_bodies(self, body: int) -> Plan:
-        model = self._model
-        parent = self._names.of("bodies")[model.body_parentid[body]]
-        return {"parent": parent, "mass": float(model.body_mass[body]), "units": {"mass": "kg"}}
+    # Whole arrays at once: a terrain has thousands of geoms, and the next step waits for the answer.
 
-    def _describe_joints(self, joint: int) -> Plan:
-        model = self._model
-        kind = int(model.jnt_type[joint])
-        limits: Plan = {"range": model.jnt_range[joint].tolist() if model.jnt_limited[joint] else None}
-        if kind in (_SLIDE, _HINGE):
-            limited = bool(model.jnt_actfrclimited[joint])
-            limits["effort_range"] = model.jnt_actfrcrange[joint].tolist() if limited else None
-        return {"type": _JOINT_TYPES[kind], **limits, "units": _JOINT_UNITS[kind]}
+    def _describe_bodies(self, names: list[str]) -> Iterator[Plan]:
+        parents, masses = self._model.body_parentid.tolist(), self._model.body_mass.tolist()
+        for name, parent, mass in zip(names, parents, masses, strict=True):
+            yield {"name": name, "parent": names[parent], "mass": mass, "units": _BODY_UNITS}
 
-    def _describe_geoms(self, geom: int) -> Plan:
+    def _describe_joints(self, names: list[str]) -> Iterator[Plan]:
         model = self._model
-        return {
-            "body": self._names.of("bodies")[model.geom_bodyid[geom]],
-            "type": mujoco.mjtGeom(int(model.geom_type[geom])).name.removeprefix("mjGEOM_").lower(),
-            "size": model.geom_size[geom].tolist(),
-            "units": {"size": "m"},
-        }
+        for name, kind, limited, limits, effort_limited, effort in zip(
+            names, model.jnt_type.tolist(), model.jnt_limited.tolist(), model.jnt_range.tolist(),
+            model.jnt_actfrclimited.tolist(), model.jnt_actfrcrange.tolist(), strict=True,
+        ):  # fmt: skip
+            entry: Plan = {"name": name, "type": _JOINT_TYPES[kind], "range": limits if limited else None}
+            if kind in (_SLIDE, _HINGE):
+                entry["effort_range"] = effort if effort_limited else None
+            yield {**entry, "units": _JOINT_UNITS[kind]}
 
-    def _describe_actuators(self, actuator: int) -> Plan:
-        model = self._model
-        joint = int(model.actuator_trnid[actuator, 0])
-        if int(model.actuator_trntype[actuator]) != int(mujoco.mjtTrn.mjTRN_JOINT):
-            return {"joint": None, "units": {"force": "N or Nm"}}
-        effort = _JOINT_UNITS[int(model.jnt_type[joint])].get("effort", "N or Nm")
-        return {"joint": self._names.of("joints")[joint], "units": {"force": effort}}
+    def _describe_geoms(self, names: list[str]) -> Iterator[Plan]:
+        model, bodies = self._model, self._names.of("bodies")
+        parents, kinds, sizes = model.geom_bodyid.tolist(), model.geom_type.tolist(), model.geom_size.tolist()
+        for name, body, kind, size in zip(names, parents, kinds, sizes, strict=True):
+            yield {"name": name, "body": bodies[body], "type": _GEOM_TYPES[kind], "size": size, "units": _GEOM_UNITS}
 
-    def _describe_sensors(self, sensor: int) -> Plan:
+    def _describe_actuators(self, names: list[str]) -> Iterator[Plan]:
+        model, joints = self._model, self._names.of("joints")
+        kinds, transmissions = model.jnt_type.tolist(), model.actuator_trntype.tolist()
+        for name, transmission, (joint, _) in zip(names, transmissions, model.actuator_trnid.tolist(), strict=True):
+            if transmission == int(mujoco.mjtTrn.mjTRN_JOINT):
+                effort = _JOINT_UNITS[kinds[joint]].get("effort", "N or Nm")
+                yield {"name": name, "joint": joints[joint], "units": {"force": effort}}
+            else:
+                yield {"name": name, "joint": None, "units": {"force": "N or Nm"}}
+
+    def _describe_sensors(self, names: list[str]) -> Iterator[Plan]:
         model = self._model
-        kind = mujoco.mjtSensor(int(model.sensor_type[sensor])).name.removeprefix("mjSENS_").lower()
-        return {"type": kind, "dim": int(model.sensor_dim[sensor]), "units": {"value": _SENSOR_UNITS.get(kind, "SI")}}
+        for name, number, dim in zip(names, model.sensor_type.tolist(), model.sensor_dim.tolist(), strict=True):
+            kind = mujoco.mjtSensor(number).name.removeprefix("mjSENS_").lower()
+            yield {"name": name, "type": kind, "dim": dim, "units": {"value": _SENSOR_UNITS.get(kind, "SI")}}
 
     # ---- get_state
 

@@ -23,7 +23,7 @@ def watch(client: RemoteControlClient, interval: float, joints: list[str] | None
         while True:
             status = client.call("status")
             if not status.get("paused"):
-                state = client.call("get_state", joints=joints or [".+"])
+                state = client.call("get_state", **({"joints": joints} if joints else {}))
             live.update(table(status, state), refresh=True)
             time.sleep(interval)
 

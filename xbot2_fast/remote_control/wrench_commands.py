@@ -1,6 +1,7 @@
 """Commands that push: apply_wrench, apply_wrenches, push, list_wrenches, cancel_wrench."""
 
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import mujoco
 
@@ -16,7 +17,15 @@ from xbot2_fast.remote_control.protocol import (
 from xbot2_fast.remote_control.table import CommandTable, Request
 from xbot2_fast.wrenches import ActiveWrench, Vector, Wrench, WrenchEngine
 
-Plan = dict[str, Any]
+Result = dict[str, Any]
+
+
+class Entry(NamedTuple):
+    """One wrench on each of some bodies; `wrench` names the first."""
+
+    bodies: list[int]
+    wrench: Wrench
+
 
 MAX_ACTIVE = 1024  # wrenches: more would take longer than a step
 
@@ -38,19 +47,15 @@ class WrenchCommands:
         self._model = model
         self._data = data
         self._engine = engine
-        table.register("apply_wrench", self._check_wrench, self._apply_wrench)
-        table.register("apply_wrenches", self._check_wrenches, self._apply_wrenches)
-        table.register("push", self._check_push, self._push)
+        table.register("apply_wrench", self._read_wrench, self._apply_wrench, ready=self._need_room)
+        table.register("apply_wrenches", self._read_wrenches, self._apply_wrenches, ready=self._need_room)
+        table.register("push", self._read_push, self._push, ready=self._need_room)
         table.register("list_wrenches", lambda request: None, self._list)
-        table.register("cancel_wrench", self._check_cancel, self._cancel)
+        table.register("cancel_wrench", self._read_cancel, self._cancel, ready=self._need_active)
         table.on_restore(self._clear)
 
-    def _selection(self, bodies: list[int]) -> Plan:
-        """The selected bodies as the reply names them."""
-        names = [self._names.of("bodies")[body] for body in bodies]
-        return {"body": names[0]} if len(names) == 1 else {"bodies": names}
-
-    def _need_room(self, wanted: int) -> None:
+    def _need_room(self, plans: list[list[Entry]]) -> None:
+        wanted = sum(len(entry.bodies) for plan in plans for entry in plan)
         active = self._engine.count()
         if active + wanted > MAX_ACTIVE:
             raise CommandError(
@@ -59,34 +64,39 @@ class WrenchCommands:
                 "cancel some, or restore",
             )
 
+    def _add(self, entry: Entry) -> tuple[Result, int]:
+        """The bodies as a reply names them, and the id of the wrenches on them."""
+        names = [self._names.of("bodies")[body] for body in entry.bodies]
+        identifier = self._engine.add([replace(entry.wrench, body=body) for body in entry.bodies])
+        return {"body": names[0]} if len(names) == 1 else {"bodies": names}, identifier
+
     # ---- one wrench, on one body or several
 
-    def _check_wrench(self, request: Request) -> tuple[Plan, list[Wrench]]:
+    def _read_wrench(self, request: Request) -> list[Entry]:
         bodies = self._names.body_or_bodies(request)
         force = _triple("force", request.get("force"))
         torque = _triple("torque", request.get("torque"))
         duration = as_number("duration", request.get("duration"), above=0)
-        frame = _frame(request)
-        self._need_room(len(bodies))
-        return self._selection(bodies), [Wrench(body, force, torque, duration, frame) for body in bodies]
+        return [Entry(bodies, Wrench(bodies[0], force, torque, duration, _frame(request)))]
 
-    def _apply_wrench(self, plan: tuple[Plan, list[Wrench]]) -> Plan:
-        selection, wrenches = plan
-        identifier = self._engine.add(wrenches)
-        return selection | {"expires_at": self._data.time + wrenches[0].duration, "id": identifier}
+    def _apply_wrench(self, plan: list[Entry]) -> Result:
+        (entry,) = plan
+        return self._applied(entry)
+
+    def _applied(self, entry: Entry) -> Result:
+        selection, identifier = self._add(entry)
+        return selection | {"expires_at": self._data.time + entry.wrench.duration, "id": identifier}
 
     # ---- several wrenches at once
 
-    def _check_wrenches(self, request: Request) -> list[tuple[Plan, list[Wrench]]]:
+    def _read_wrenches(self, request: Request) -> list[Entry]:
         entries = as_list("wrenches", request.get("wrenches"))
         for i, entry in enumerate(entries):
             if not isinstance(entry, dict):
                 raise refuse(f"wrenches[{i}]", "an object", entry)
         bodies = [self._entry_bodies(i, entry) for i, entry in enumerate(entries)]
-        self._need_room(sum(map(len, bodies)))
         return [
-            (self._selection(bodies[i]), [self._entry(f"wrenches[{i}].", entry, body) for body in bodies[i]])
-            for i, entry in enumerate(entries)
+            Entry(bodies[i], self._entry(f"wrenches[{i}].", entry, bodies[i][0])) for i, entry in enumerate(entries)
         ]
 
     def _entry_bodies(self, index: int, entry: Request) -> list[int]:
@@ -112,12 +122,12 @@ class WrenchCommands:
         except ValueError as error:
             raise CommandError("invalid_parameter", f"{prefix}{error}") from None
 
-    def _apply_wrenches(self, plan: list[tuple[Plan, list[Wrench]]]) -> Plan:
-        return {"wrenches": [self._apply_wrench(entry) for entry in plan]}
+    def _apply_wrenches(self, plan: list[Entry]) -> Result:
+        return {"wrenches": [self._applied(entry) for entry in plan]}
 
     # ---- a push
 
-    def _check_push(self, request: Request) -> tuple[Plan, list[Wrench]]:
+    def _read_push(self, request: Request) -> list[Entry]:
         bodies = self._names.body_or_bodies(request)
         if "linear" not in request and "angular" not in request:
             raise CommandError("invalid_parameter", "expected linear [N s], angular [N m s] or both")
@@ -126,20 +136,19 @@ class WrenchCommands:
         timestep = self._model.opt.timestep
         force = (linear[0] / timestep, linear[1] / timestep, linear[2] / timestep)
         torque = (angular[0] / timestep, angular[1] / timestep, angular[2] / timestep)
-        frame = _frame(request)
-        self._need_room(len(bodies))
-        return self._selection(bodies), [Wrench(body, force, torque, 0.0, frame) for body in bodies]
+        return [Entry(bodies, Wrench(bodies[0], force, torque, 0.0, _frame(request)))]
 
-    def _push(self, plan: tuple[Plan, list[Wrench]]) -> Plan:
-        selection, wrenches = plan
-        return selection | {"id": self._engine.add(wrenches)}
+    def _push(self, plan: list[Entry]) -> Result:
+        (entry,) = plan
+        selection, identifier = self._add(entry)
+        return selection | {"id": identifier}
 
     # ---- those that act
 
-    def _list(self, _: None) -> Plan:
+    def _list(self, _: None) -> Result:
         return {"wrenches": [self._described(active) for active in self._engine.active()]}
 
-    def _described(self, active: ActiveWrench) -> Plan:
+    def _described(self, active: ActiveWrench) -> Result:
         wrench = active.wrench
         return {
             "id": active.id,
@@ -154,18 +163,24 @@ class WrenchCommands:
             "expires_at": active.expires_at,
         }
 
-    def _check_cancel(self, request: Request) -> int:
+    @staticmethod
+    def _read_cancel(request: Request) -> tuple[str, int]:
         # the wrench's id; a request without it names the wrench by its own id
         field = "wrench" if "wrench" in request else "id"
-        identifier = as_integer(field, request.get(field), minimum=1)
-        if not any(active.id == identifier for active in self._engine.active()):
-            raise CommandError("invalid_parameter", f"{field}: no active wrench has the id {identifier}")
-        return identifier
+        return field, as_integer(field, request.get(field), minimum=1)
 
-    def _cancel(self, identifier: int) -> Plan:
+    def _need_active(self, plans: list[tuple[str, int]]) -> None:
+        active = {wrench.id for wrench in self._engine.active()}
+        for field, identifier in plans:
+            if identifier not in active:
+                raise CommandError("invalid_parameter", f"{field}: no active wrench has the id {identifier}")
+            active.discard(identifier)
+
+    def _cancel(self, plan: tuple[str, int]) -> Result:
+        _, identifier = plan
         return {"cancelled": self._engine.cancel(identifier), "id": identifier}
 
-    def _clear(self) -> Plan:
+    def _clear(self) -> Result:
         cleared = self._engine.clear()
         self._data.qfrc_applied[:] = 0
         return {"cleared_wrenches": cleared}
