@@ -122,6 +122,11 @@ def _exchange(args: argparse.Namespace, talk: "Callable[[RemoteControlClient], i
     except (ValueError, TimeoutError, InvalidReply, CommandError) as error:
         print(f"mjctl: {error}", file=sys.stderr)
         return 1
+    except OSError as error:  # of standard output: nothing else is written here
+        sys.stdout = None  # the interpreter would try again at its end
+        if not isinstance(error, BrokenPipeError):  # who reads the reply may have seen enough (head)
+            print(f"mjctl: the reply could not be written: {error}", file=sys.stderr)
+        return 1
 
 
 def _send(client: "RemoteControlClient", request: command_line.Request) -> int:

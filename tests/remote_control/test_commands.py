@@ -258,6 +258,31 @@ def test_status_tells_what_is_active_and_takes_more(control):
     assert status["timestep"] == 0.002
 
 
+@pytest.mark.parametrize(
+    ("fields", "what"),
+    [
+        ({"joints": {"left_knee": 1e10}}, "position"),
+        ({"velocities": {"left_knee": 1e10}}, "velocity"),
+        ({"joints": {"left_toe_slide": 1e9}}, "acceleration"),
+    ],
+)
+def test_a_state_that_would_end_the_simulation_is_refused(control, fields, what):
+    before = control.data.qpos.copy()
+    good = {"command": "set_state", "joints": {"right_knee": 0.2}}
+    for request in (
+        {"command": "set_state", **fields},
+        {"command": "batch", "requests": [good, {"command": "set_state", **fields}]},
+    ):
+        with pytest.raises(CommandError, match=f"would diverge: a joint would have .* {what} beyond 1e10") as error:
+            control.handle(request)
+        assert error.value.code == "invalid_parameter"
+    assert control.data.qpos.tolist() == before.tolist()
+    assert not control.data.qvel.any()
+    control.handle(good)
+    mujoco.mj_step(control.model, control.data)
+    assert control.data.time > 0
+
+
 def test_batch_is_all_or_nothing(control):
     before = bytes_of(control.model)
     good = [json.loads(SEED["payload"]), json.loads(SEED["limits"]), {"command": "set_gravity", "gravity": [0, 0, -1]}]

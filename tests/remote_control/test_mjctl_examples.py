@@ -1,6 +1,7 @@
 """`mjctl` against a running simulator in another process, with the seed's command lines verbatim."""
 
 import json
+import os
 import shlex
 import signal
 import subprocess
@@ -214,3 +215,21 @@ def test_the_console_script_and_the_module_do_the_same_without_ros(running):
         [sys.executable, "-c", code, "--endpoint", endpoint, "status"], capture_output=True, text=True, check=False
     )
     assert run.returncode == 0, run.stderr
+
+
+def test_a_reply_that_cannot_be_written_is_said_unless_its_reader_has_seen_enough(running):
+    command = [*MJCTL, "--endpoint", running().endpoint, "list", "--kind", "geoms"]
+    with open("/dev/full", "w") as full:
+        run = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    assert run.returncode == 1
+    assert run.stderr == "mjctl: the reply could not be written: [Errno 28] No space left on device\n"
+
+    reader, writer = os.pipe()
+    os.close(reader)
+    run = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    os.close(writer)
+    assert (run.returncode, run.stderr) == (1, "")
+
+
+def test_a_timeout_beyond_what_zeromq_knows_is_as_good_as_none(running):
+    assert result_of(mjctl(running().endpoint, "mjctl status", "--timeout", "1e300"))["timestep"] == 0.002

@@ -8,6 +8,8 @@ import zmq
 
 from xbot2_fast.remote_control.protocol import DEFAULT_ENDPOINT, CommandError
 
+_FOREVER = (1 << 31) - 1  # ms: 25 days, the longest that ZeroMQ knows
+
 
 class InvalidReply(RuntimeError):
     """What came back is not a reply of the remote-control protocol."""
@@ -95,7 +97,7 @@ class RemoteControlClient:
 
     def _connect(self) -> None:
         socket = self._context.socket(zmq.REQ)
-        milliseconds = max(1, math.ceil(self.timeout * 1e3))
+        milliseconds = min(max(1, math.ceil(self.timeout * 1e3)), _FOREVER)
         socket.setsockopt(zmq.SNDTIMEO, milliseconds)
         socket.setsockopt(zmq.RCVTIMEO, milliseconds)
         socket.setsockopt(zmq.LINGER, 0)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import mujoco
 import numpy as np
@@ -35,6 +35,13 @@ _GEOM_TYPES = {int(kind): name.removeprefix("mjGEOM_").lower() for name, kind in
 LISTS = ("bodies", "joints", "geoms", "actuators", "sensors")
 
 
+class State(NamedTuple):
+    """What set_state writes: joint id -> coordinates."""
+
+    positions: dict[int, list[float]]
+    velocities: dict[int, list[float]]
+
+
 class StateCommands:
     """status, list, get_state and set_state."""
 
@@ -42,12 +49,12 @@ class StateCommands:
         self._names = table.names
         self._model = model
         self._data = data
-        self._scratch = mujoco.MjData(model)  # kinematics of now: those in `data` are one step old
+        self._scratch = mujoco.MjData(model)  # for kinematics of now, those in `data` are one step old, and for trials
         self._providers: list[Callable[[], Mapping[str, Any]]] = []
         table.register("status", lambda request: None, self._status, while_paused=True)
         table.register("list", self._check_list, self._list, while_paused=True)
         table.register("get_state", self._check_get, self._get)
-        table.register("set_state", self._check_set, self._set)
+        table.register("set_state", self._check_set, self._set, ready=self._need_sane)
 
     # ---- status and list
 
@@ -163,7 +170,7 @@ class StateCommands:
 
     # ---- set_state
 
-    def _check_set(self, request: Request) -> tuple[dict[int, list[float]], dict[int, list[float]]]:
+    def _check_set(self, request: Request) -> State:
         if "joints" not in request and "velocities" not in request:
             raise CommandError("invalid_parameter", "expected joints, velocities or both")
         given = [(field, as_object(field, request[field])) for field in ("joints", "velocities") if field in request]
@@ -172,7 +179,7 @@ class StateCommands:
         for field, values in given:
             for joint, (name, value) in zip(ids[field], values.items(), strict=True):
                 plan[field][joint] = self._coordinates(f"{field}.{name[:40]}", field, joint, value)
-        return plan["joints"], plan["velocities"]
+        return State(plan["joints"], plan["velocities"])
 
     def _coordinates(self, label: str, field: str, joint: int, value: Any) -> list[float]:
         kind = int(self._model.jnt_type[joint])
@@ -188,16 +195,36 @@ class StateCommands:
             numbers[first : first + 4] = [element / norm for element in numbers[first : first + 4]]
         return numbers
 
-    def _set(self, plan: tuple[dict[int, list[float]], dict[int, list[float]]]) -> Plan:
-        positions, velocities = plan
-        for joint, numbers in positions.items():
-            self._data.qpos[self._slices(joint)[0]] = numbers
-        for joint, numbers in velocities.items():
-            self._data.qvel[self._slices(joint)[1]] = numbers
+    def _need_sane(self, plans: list[State]) -> None:
+        """Refuse what would end the simulation in its next step, which checks these three."""
+        model, trial = self._model, self._scratch
+        spec = mujoco.mjtState.mjSTATE_INTEGRATION
+        state = np.zeros(mujoco.mj_stateSize(model, spec))
+        mujoco.mj_getState(model, self._data, state, spec)
+        mujoco.mj_setState(model, trial, state, spec)
+        for plan in plans:
+            self._write(plan, trial)
+        mujoco.mj_forwardSkip(model, trial, mujoco.mjtStage.mjSTAGE_NONE, True)
+        for name, values in (("position", trial.qpos), ("velocity", trial.qvel), ("acceleration", trial.qacc)):
+            if not np.all(np.abs(values) < mujoco.mjMAXVAL):
+                raise CommandError(
+                    "invalid_parameter", f"the simulation would diverge: a joint would have a {name} beyond 1e10"
+                )
+
+    def _write(self, state: State, data: mujoco.MjData) -> None:
+        for joint, numbers in state.positions.items():
+            data.qpos[self._slices(joint)[0]] = numbers
+        for joint, numbers in state.velocities.items():
+            data.qvel[self._slices(joint)[1]] = numbers
+
+    def _set(self, state: State) -> Plan:
+        self._write(state, self._data)
         names = self._names.of("joints")
         return {
             "time": self._data.time,
-            "joints": {names[joint]: self._joint_state(joint) for joint in dict.fromkeys([*positions, *velocities])},
+            "joints": {
+                names[joint]: self._joint_state(joint) for joint in dict.fromkeys([*state.positions, *state.velocities])
+            },
         }
 
 
