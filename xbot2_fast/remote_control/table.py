@@ -42,7 +42,7 @@ class CommandTable:
         self._commands: dict[str, Command] = {}
         self._restore_hooks: list[Callable[[], Mapping[str, Any] | None]] = []
         self.register("restore", lambda request: None, self._restore)
-        self.register("batch", self._read_batch, _apply_batch, ready=lambda batches: _be_ready(*batches))
+        self.register("batch", self._check_batch, _apply_batch, ready=lambda batches: _be_ready(*batches))
 
     def register(
         self, name: str, validate: Validate, apply: Apply, *, ready: Ready | None = None, while_paused: bool = False
@@ -125,7 +125,7 @@ class CommandTable:
             result.update(hook() or {})
         return result
 
-    def _read_batch(self, request: Request) -> list[Reading]:
+    def _check_batch(self, request: Request) -> list[Reading]:
         requests = as_list("requests", request.get("requests"))
         if len(requests) > MAX_BATCH:
             raise CommandError("invalid_parameter", f"requests: expected at most {MAX_BATCH}, got {len(requests)}")

@@ -47,11 +47,11 @@ class WrenchCommands:
         self._model = model
         self._data = data
         self._engine = engine
-        table.register("apply_wrench", self._read_wrench, self._apply_wrench, ready=self._need_room)
-        table.register("apply_wrenches", self._read_wrenches, self._apply_wrenches, ready=self._need_room)
-        table.register("push", self._read_push, self._push, ready=self._need_room)
+        table.register("apply_wrench", self._check_wrench, self._apply_wrench, ready=self._need_room)
+        table.register("apply_wrenches", self._check_wrenches, self._apply_wrenches, ready=self._need_room)
+        table.register("push", self._check_push, self._push, ready=self._need_room)
         table.register("list_wrenches", lambda request: None, self._list)
-        table.register("cancel_wrench", self._read_cancel, self._cancel, ready=self._need_active)
+        table.register("cancel_wrench", self._check_cancel, self._cancel, ready=self._need_active)
         table.on_restore(self._clear)
 
     def _need_room(self, plans: list[list[Entry]]) -> None:
@@ -72,7 +72,7 @@ class WrenchCommands:
 
     # ---- one wrench, on one body or several
 
-    def _read_wrench(self, request: Request) -> list[Entry]:
+    def _check_wrench(self, request: Request) -> list[Entry]:
         bodies = self._names.body_or_bodies(request)
         force = _triple("force", request.get("force"))
         torque = _triple("torque", request.get("torque"))
@@ -89,7 +89,7 @@ class WrenchCommands:
 
     # ---- several wrenches at once
 
-    def _read_wrenches(self, request: Request) -> list[Entry]:
+    def _check_wrenches(self, request: Request) -> list[Entry]:
         entries = as_list("wrenches", request.get("wrenches"))
         for i, entry in enumerate(entries):
             if not isinstance(entry, dict):
@@ -127,7 +127,7 @@ class WrenchCommands:
 
     # ---- a push
 
-    def _read_push(self, request: Request) -> list[Entry]:
+    def _check_push(self, request: Request) -> list[Entry]:
         bodies = self._names.body_or_bodies(request)
         if "linear" not in request and "angular" not in request:
             raise CommandError("invalid_parameter", "expected linear [N s], angular [N m s] or both")
@@ -164,7 +164,7 @@ class WrenchCommands:
         }
 
     @staticmethod
-    def _read_cancel(request: Request) -> tuple[str, int]:
+    def _check_cancel(request: Request) -> tuple[str, int]:
         # the wrench's id; a request without it names the wrench by its own id
         field = "wrench" if "wrench" in request else "id"
         return field, as_integer(field, request.get(field), minimum=1)
