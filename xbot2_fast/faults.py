@@ -64,6 +64,24 @@ class Faults:
             if kind == "drop" and not self._actuators(joint):
                 raise ValueError(f"joints: {name!r} has no actuator whose commands could drop")
 
+    def check_now(self, faults: Sequence[tuple[str, Sequence[int]]]) -> None:
+        """Whether these faults, kind and targets of each, can begin now, one behind the other.
+
+        Raises:
+            ValueError: a joint that has a fault of that kind already, or no limit to weaken.
+        """
+        faulty = {(fault.kind, target) for fault in self._active for target in fault.targets}
+        for kind, targets in faults:
+            for joint in targets if kind != "sensor" else ():
+                name = self._model.joint(joint).name
+                if (kind, joint) in faulty:
+                    raise ValueError(f"joints: {name!r} has a fault of kind {kind} already")
+                if kind == "weak" and self._effort_limit(joint) is None:
+                    raise ValueError(
+                        f"joints: {name!r} has no torque limit to weaken; set one with set_joint_torque_limits"
+                    )
+            faulty.update((kind, target) for target in targets)
+
     def begin(self, kind: str, targets: Sequence[int], duration: float, scale: float | None = None) -> float:
         """Begin a fault; returns the simulation time of its end [s].
 
@@ -131,7 +149,7 @@ class Faults:
 
     def _begin_weak(self, fault: Fault) -> None:
         model, joints = self._model, list(fault.targets)
-        limits = np.array([self.effort_limit(joint) for joint in joints])
+        limits = np.array([self._effort_limit(joint) for joint in joints])
         fault.held["jnt_actfrcrange"] = model.jnt_actfrcrange[joints].copy()
         fault.held["jnt_actfrclimited"] = model.jnt_actfrclimited[joints].copy()
         model.jnt_actfrcrange[joints] = fault.scale * limits
@@ -175,7 +193,7 @@ class Faults:
             if int(model.actuator_trntype[a]) in _TO_JOINT and model.actuator_trnid[a, 0] == joint
         ]  # fmt: skip
 
-    def effort_limit(self, joint: int) -> tuple[float, float] | None:
+    def _effort_limit(self, joint: int) -> tuple[float, float] | None:
         """Least and greatest net actuator effort at a joint [Nm or N]; None when it has no limit."""
         model = self._model
         if model.jnt_actfrclimited[joint]:

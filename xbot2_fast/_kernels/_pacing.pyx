@@ -120,8 +120,8 @@ cdef int _pace(void* context, Clock* clock) noexcept nogil:
     if s.window_now == 0:
         s.window_now = clock.now
         s.window_time = clock.time
-    # The second rule keeps a fast model from running far ahead between two waits.
     w.until = due
+    # The second rule keeps a fast model from running far ahead between two waits.
     if due > clock.now and max(clock.now - w.last_wait, due - clock.now) >= w.sync_interval:
         ready = xb_wait(w.fds, w.nfds, due - clock.now)
         clock.now = monotonic_ns()

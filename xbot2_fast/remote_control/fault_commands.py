@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 from xbot2_fast.faults import KINDS, Faults
-from xbot2_fast.remote_control.protocol import CommandError, as_choice, as_number
+from xbot2_fast.remote_control.protocol import CommandError, as_choice, as_number, refusing
 from xbot2_fast.remote_control.table import CommandTable, Request
 
 
@@ -31,29 +31,13 @@ class FaultCommands:
         targets = self._names.sensors(request) if kind == "sensor" else self._names.joints(request)
         scale = self._scale(kind, request)
         duration = as_number("duration", request.get("duration"), above=0)
-        try:
+        with refusing():
             self._faults.check(kind, targets)
-        except ValueError as error:
-            raise CommandError("invalid_parameter", str(error)) from None
         return Plan(kind, targets, scale, duration)
 
     def _ready(self, plans: list[Plan]) -> None:
-        faulty = {(fault.kind, target) for fault in self._faults.active for target in fault.targets}
-        for plan in plans:
-            if plan.kind != "sensor":
-                self._need_sound(plan, faulty)
-            faulty.update((plan.kind, target) for target in plan.targets)
-
-    def _need_sound(self, plan: Plan, faulty: set[tuple[str, int]]) -> None:
-        for joint in plan.targets:
-            name = self._names.of("joints")[joint]
-            if (plan.kind, joint) in faulty:
-                raise CommandError("invalid_parameter", f"joints: {name!r} has a fault of kind {plan.kind} already")
-            if plan.kind == "weak" and self._faults.effort_limit(joint) is None:
-                raise CommandError(
-                    "invalid_parameter",
-                    f"joints: {name!r} has no torque limit to weaken; set one with set_joint_torque_limits",
-                )
+        with refusing():
+            self._faults.check_now([(plan.kind, plan.targets) for plan in plans])
 
     @staticmethod
     def _scale(kind: str, request: Request) -> float | None:

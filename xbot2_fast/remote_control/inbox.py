@@ -36,28 +36,16 @@ class Inbox:
         Args:
             until: time.monotonic() [s] after which no further part is dropped.
         """
-        if not self.unfinished and not self._begin():
-            return None
+        if not self.unfinished:
+            if not cast(int, self._socket.getsockopt(_EVENTS)) & _READABLE:  # a third of what zmq.Again costs
+                return None
+            self._frames, self.parts, self.unfinished = [], 0, True
         while self.unfinished:
-            part = self._part()
+            part = self._socket.recv(zmq.NOBLOCK, copy=False, track=False)  # a whole message is there, or none of it
             self.parts += 1
             self.unfinished = part.more
-            if self.unfinished and time.monotonic() > until:
+            if self.parts <= MAX_PARTS:
+                self._frames.append(part.bytes)
+            elif self.unfinished and time.monotonic() > until:
                 return None
-        frames, self._frames = self._frames, []
-        return frames
-
-    def _begin(self) -> bool:
-        if not cast(int, self._socket.getsockopt(_EVENTS)) & _READABLE:  # a third of what zmq.Again costs
-            return False
-        self._frames = []
-        self.unfinished = True
-        while self.unfinished and len(self._frames) < MAX_PARTS:
-            part = self._part()
-            self._frames.append(part.bytes)
-            self.unfinished = part.more
-        self.parts = len(self._frames)
-        return True
-
-    def _part(self) -> zmq.Frame:
-        return self._socket.recv(zmq.NOBLOCK, copy=False, track=False)  # a whole message is there, or none of it
+        return self._frames

@@ -6,7 +6,15 @@ from typing import Any
 import mujoco
 
 from xbot2_fast.properties import ModelProperties, Payload
-from xbot2_fast.remote_control.protocol import CommandError, as_integer, as_number, as_object, as_vector, refuse
+from xbot2_fast.remote_control.protocol import (
+    CommandError,
+    as_integer,
+    as_number,
+    as_object,
+    as_vector,
+    refuse,
+    refusing,
+)
 from xbot2_fast.remote_control.table import CommandTable, Request
 
 Plan = dict[str, Any]
@@ -77,7 +85,8 @@ class PropertyCommands:
         }
 
     def _set_contact(self, plan: Plan) -> Plan:
-        self._carry_out(self._properties.set_contact, plan["geoms"], plan["parameters"])
+        with refusing():
+            self._properties.set_contact(plan["geoms"], plan["parameters"])
         geoms = self._names.of("geoms")
         return {
             "bodies": self._body_names(plan["bodies"]),
@@ -90,11 +99,13 @@ class PropertyCommands:
     def _check_body(self, request: Request) -> Plan:
         bodies = self._names.bodies(request)
         properties = _read("properties", request.get("properties"), _BODY)
-        self._carry_out(self._properties.check_body, bodies, properties.get("com"))
+        with refusing():
+            self._properties.check_body(bodies, properties.get("com"))
         return {"bodies": bodies, "properties": properties}
 
     def _set_body(self, plan: Plan) -> Plan:
-        self._carry_out(self._properties.set_body, plan["bodies"], **plan["properties"])
+        with refusing():
+            self._properties.set_body(plan["bodies"], **plan["properties"])
         return {"bodies": self._body_names(plan["bodies"]), "properties": plan["properties"]}
 
     def _check_payload(self, request: Request) -> tuple[list[int], Payload]:
@@ -102,12 +113,14 @@ class PropertyCommands:
         mass = as_number("mass", request.get("mass"), above=0)
         x, y, z = as_vector("position", request.get("position"), 3)
         payload = Payload(mass, (x, y, z))
-        self._carry_out(self._properties.check_payload, bodies, payload)
+        with refusing():
+            self._properties.check_payload(bodies, payload)
         return bodies, payload
 
     def _add_payload(self, plan: tuple[list[int], Payload]) -> Plan:
         bodies, payload = plan
-        self._carry_out(self._properties.add_payload, bodies, payload)
+        with refusing():
+            self._properties.add_payload(bodies, payload)
         result: Plan = {"payload": {"mass": payload.mass, "position": list(payload.position)}}
         properties = {
             name: {"mass": float(self._model.body_mass[body]), "com": self._model.body_ipos[body].tolist()}
@@ -140,10 +153,3 @@ class PropertyCommands:
     def _set_gravity(self, gravity: list[float]) -> Plan:
         self._properties.set_gravity(gravity)
         return {"gravity": gravity}
-
-    @staticmethod
-    def _carry_out(method: Callable[..., None], *args: Any, **kwargs: Any) -> None:
-        try:
-            method(*args, **kwargs)
-        except ValueError as error:
-            raise CommandError("invalid_parameter", str(error)) from None

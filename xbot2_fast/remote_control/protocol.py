@@ -2,7 +2,8 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 DEFAULT_ENDPOINT = "tcp://127.0.0.1:5555"
@@ -124,6 +125,15 @@ def brief(value: int | float) -> str:
 
 
 # ---- values
+
+
+@contextmanager
+def refusing(prefix: str = "") -> Iterator[None]:
+    """Turn a ValueError of the simulator's parts into a refusal: invalid_parameter, with this before its message."""
+    try:
+        yield
+    except ValueError as error:
+        raise CommandError("invalid_parameter", f"{prefix}{error}") from None
 
 
 def refuse(field: str, expected: str, got: Any) -> CommandError:

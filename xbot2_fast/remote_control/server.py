@@ -394,7 +394,10 @@ class RemoteControlServer:
         """Whether what is left in the socket makes the descriptor readable: ZeroMQ's own tells of arrivals only."""
         if on != self._left_some:
             self._left_some = on
-            os.eventfd_write(self._more, 1) if on else os.eventfd_read(self._more)
+            if on:
+                os.eventfd_write(self._more, 1)
+            else:
+                os.eventfd_read(self._more)
 
     def _be_silent_for(self, seconds: float) -> None:
         """Have no request wake the loop for this long; then the descriptor is readable."""

@@ -143,12 +143,12 @@ class StateCommands:
             state["effort"] = _plain(self._data.qfrc_actuator[velocity])
         return state
 
+    def _copy_to_scratch(self) -> mujoco.MjData:
+        mujoco.mj_copyState(self._model, self._data, self._scratch, mujoco.mjtState.mjSTATE_INTEGRATION)
+        return self._scratch
+
     def _refresh(self) -> None:
-        model, data, scratch = self._model, self._data, self._scratch
-        scratch.qpos[:] = data.qpos
-        scratch.qvel[:] = data.qvel
-        scratch.mocap_pos[:] = data.mocap_pos
-        scratch.mocap_quat[:] = data.mocap_quat
+        model, scratch = self._model, self._copy_to_scratch()
         mujoco.mj_kinematics(model, scratch)
         mujoco.mj_comPos(model, scratch)
         mujoco.mj_comVel(model, scratch)
@@ -197,14 +197,10 @@ class StateCommands:
 
     def _need_sane(self, plans: list[State]) -> None:
         """Refuse what would end the simulation in its next step, which checks these three."""
-        model, trial = self._model, self._scratch
-        spec = mujoco.mjtState.mjSTATE_INTEGRATION
-        state = np.zeros(mujoco.mj_stateSize(model, spec))
-        mujoco.mj_getState(model, self._data, state, spec)
-        mujoco.mj_setState(model, trial, state, spec)
+        trial = self._copy_to_scratch()
         for plan in plans:
             self._write(plan, trial)
-        mujoco.mj_forwardSkip(model, trial, mujoco.mjtStage.mjSTAGE_NONE, True)
+        mujoco.mj_forwardSkip(self._model, trial, mujoco.mjtStage.mjSTAGE_NONE, True)
         for name, values in (("position", trial.qpos), ("velocity", trial.qvel), ("acceleration", trial.qacc)):
             if not np.all(np.abs(values) < mujoco.mjMAXVAL):
                 raise CommandError(

@@ -13,6 +13,7 @@ from xbot2_fast.remote_control.protocol import (
     as_number,
     as_vector,
     refuse,
+    refusing,
 )
 from xbot2_fast.remote_control.table import CommandTable, Request
 from xbot2_fast.wrenches import ActiveWrench, Vector, Wrench, WrenchEngine
@@ -67,7 +68,8 @@ class WrenchCommands:
     def _add(self, entry: Entry) -> tuple[Result, int]:
         """The bodies as a reply names them, and the id of the wrenches on them."""
         names = [self._names.of("bodies")[body] for body in entry.bodies]
-        identifier = self._engine.add([replace(entry.wrench, body=body) for body in entry.bodies])
+        others = (replace(entry.wrench, body=body) for body in entry.bodies[1:])
+        identifier = self._engine.add([entry.wrench, *others])
         return {"body": names[0]} if len(names) == 1 else {"bodies": names}, identifier
 
     # ---- one wrench, on one body or several
@@ -108,7 +110,7 @@ class WrenchCommands:
     @staticmethod
     def _entry(prefix: str, entry: Request, body: int) -> Wrench:
         point = _triple(f"{prefix}point", entry["point"]) if entry.get("point") is not None else None
-        try:
+        with refusing(prefix):
             return Wrench(
                 body,
                 _triple(f"{prefix}force", entry.get("force")),
@@ -119,8 +121,6 @@ class WrenchCommands:
                 as_number(f"{prefix}ramp_up_duration", entry.get("ramp_up_duration", 0), minimum=0),
                 as_number(f"{prefix}ramp_down_duration", entry.get("ramp_down_duration", 0), minimum=0),
             )
-        except ValueError as error:
-            raise CommandError("invalid_parameter", f"{prefix}{error}") from None
 
     def _apply_wrenches(self, plan: list[Entry]) -> Result:
         return {"wrenches": [self._applied(entry) for entry in plan]}
