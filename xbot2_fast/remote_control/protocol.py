@@ -114,7 +114,7 @@ def kind(value: Any) -> str:
         case list():
             return f"a list of {len(value)}"
         case _:
-            return "an object"
+            return "an object" if value else "an empty object"
 
 
 def brief(value: int | float) -> str:
