@@ -121,13 +121,14 @@ def test_a_loop_with_plugins_that_override_nothing_has_no_stage_more(simulator):
 
 
 @pytest.mark.requirement("S1-052")
-def test_a_plugin_whose_init_returns_false_is_left_out_and_logged(simulator, caplog):
-    plugin = Recorder(usable=False)
+@pytest.mark.parametrize("usable", [False, None])
+def test_a_plugin_whose_init_does_not_return_true_is_left_out_and_logged(simulator, caplog, usable):
+    plugin = Recorder(usable=usable)
     sim = simulator(plugins=[plugin])
     sim.run()
     sim.close()
     assert plugin.calls == ["init"]
-    assert "plugin tests.test_plugins:Recorder cannot be used: its init returned False" in caplog.text
+    assert f"plugin tests.test_plugins:Recorder is left out: its init returned {usable}, not True" in caplog.text
 
 
 @pytest.mark.parametrize("hook", ["pre_step", "update_read", "update_write", "on_reset"])
@@ -177,12 +178,18 @@ def test_pre_step_may_change_the_live_data(simulator):
     assert "caution" in SimulationPlugin.pre_step.__doc__
 
 
+class Demanding(SimulationPlugin):
+    def __init__(self, gain):
+        self.gain = gain
+
+
 def test_plugins_are_loaded_by_name():
     assert isinstance(load_plugin("xbot2_fast.plugins:ExternalWrenchPlugin"), ExternalWrenchPlugin)
     for name, message in [
         ("nothing", "plugin: expected module:Class, got 'nothing'"),
         ("no.such.module:X", "cannot import no.such.module"),
-        ("xbot2_fast.plugins:Nothing", "Nothing in xbot2_fast.plugins is no SimulationPlugin"),
+        ("xbot2_fast.plugins:Nothing", "xbot2_fast.plugins has no Nothing"),
+        ("tests.test_plugins:Demanding", r"tests.test_plugins:Demanding'.* raised TypeError: .*'gain'"),
         ("math:pi", "pi in math is no SimulationPlugin"),
     ]:
         with pytest.raises(ValueError, match=message):

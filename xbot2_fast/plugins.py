@@ -70,10 +70,11 @@ class PluginHost:
         """Those whose `init` returned True."""
         try:
             for plugin in plugins:
-                if self._call(plugin, "init", node, model, data):
+                usable = self._call(plugin, "init", node, model, data)
+                if usable:
                     self.plugins.append(plugin)
                 else:
-                    logger.warning("plugin %s cannot be used: its init returned False", name_of(plugin))
+                    logger.warning("plugin %s is left out: its init returned %r, not True", name_of(plugin), usable)
         except PluginError:
             self.cleanup()
             raise
@@ -141,9 +142,14 @@ def load_plugin(name: str) -> SimulationPlugin:
     except ImportError as error:
         raise ValueError(f"plugin {name!r}: cannot import {module_name}: {error}") from error
     plugin_class = getattr(module, class_name, None)
+    if plugin_class is None:
+        raise ValueError(f"plugin {name!r}: {module_name} has no {class_name}")
     if not (isinstance(plugin_class, type) and issubclass(plugin_class, SimulationPlugin)):
         raise ValueError(f"plugin {name!r}: {class_name} in {module_name} is no SimulationPlugin")
-    return plugin_class()
+    try:
+        return plugin_class()
+    except Exception as error:
+        raise ValueError(f"plugin {name!r}: {class_name}() raised {type(error).__name__}: {error}") from error
 
 
 class ExternalWrenchPlugin(SimulationPlugin):

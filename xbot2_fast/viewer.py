@@ -77,7 +77,7 @@ class Viewer:
             self._frame.references[:] = np.nan
             descriptors = (theirs.fileno(), model_fd, frame_fd)
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "xbot2_fast.viewing", kind, *map(str, descriptors),
+                [sys.executable, "-P", "-m", "xbot2_fast.viewing", kind, *map(str, descriptors),
                  orjson.dumps(options or {}).decode()],
                 pass_fds=descriptors, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                 env={**os.environ, **(environment or {})},

@@ -457,6 +457,16 @@ def test_any_number_of_workers_gives_the_same_bytes(tmp_path, monkeypatch):
     assert caches[0] == caches[1] == caches[2]
 
 
+def test_workers_do_not_import_the_folder_they_run_in(tmp_path, monkeypatch):
+    """As in the root of a clone whose kernels were not built in place."""
+    (tmp_path / "xbot2_fast").mkdir()
+    (tmp_path / "xbot2_fast" / "__init__.py").write_text("raise ImportError('a source tree')")
+    monkeypatch.chdir(tmp_path)
+    trimesh.creation.box((1, 1, 1)).export(tmp_path / "box.ply")
+    job = Job("box", ".ply", "visual", tmp_path / "box.ply")
+    assert run_jobs([job], workers=1)[job].files == ["0.stl"]
+
+
 def test_a_worker_that_dies_costs_its_mesh_only(tmp_path, monkeypatch):
     BOX.export(tmp_path / "good.ply")
     os.mkfifo(tmp_path / "stuck.stl")  # its reader waits until someone writes

@@ -249,11 +249,17 @@ def test_status_tells_what_is_active_and_takes_more(control):
     control.handle(json.loads(SEED["push"]))
     control.handle(json.loads(SEED["payload"]))
     control.handle({"command": "fault", "kind": "sensor", "sensors": ["imu_.*"], "duration": 1})
+    control.handle({"command": "fault", "kind": "lock", "joints": ["left_knee"], "duration": 1})
+    control.handle({"command": "set_gravity", "gravity": [0, 0, -1.62]})
     control.state.add_status(lambda: {"rtf": 1.0})
     status = control.handle({"command": "status"})
     assert status["wrenches"] == 1
     assert status["payloads"] == {"base_link": {"mass": 5.0, "position": [0.2, 0.0, 0.1]}}
-    assert status["faults"][0]["kind"] == "sensor"
+    assert [(fault["kind"], fault.get("sensors"), fault.get("joints")) for fault in status["faults"]] == [
+        ("sensor", ["imu_gyro", "imu_acc"], None),
+        ("lock", None, ["left_knee"]),
+    ]
+    assert status["gravity"] == [0, 0, -1.62]
     assert status["rtf"] == 1.0
     assert status["timestep"] == 0.002
 

@@ -570,6 +570,24 @@ def test_what_is_no_endpoint_is_explained(model, data, endpoint):
         RemoteControlServer(model, data, endpoint)
 
 
+@pytest.mark.parametrize("endpoint", ["tcp://127.0.0.1", "tcp://[::1]", "tcp://:5555", "tcp://localhost"])
+def test_an_endpoint_without_host_or_port_is_not_taken_for_another_machines(model, data, endpoint):
+    with pytest.raises(ValueError, match="expected tcp://HOST:PORT, got no port or no host in"):
+        RemoteControlServer(model, data, endpoint)
+
+
+def test_an_ipc_file_is_removed_at_the_end_but_not_another_servers(model, data, tmp_path):
+    path = tmp_path / "rc"
+    endpoint = f"ipc://{os.path.relpath(path)}"
+    RemoteControlServer(model, data, endpoint).close()
+    assert not path.exists()
+    server = RemoteControlServer(model, data, endpoint)
+    path.unlink()
+    path.write_text("somebody else's")
+    server.close()
+    assert path.read_text() == "somebody else's"
+
+
 def test_a_taken_endpoint_is_refused_and_a_stale_one_reused(model, data, tmp_path):
     path = f"ipc://{os.path.relpath(tmp_path)}/rc"
     for endpoint in ("tcp://127.0.0.1:*", path):

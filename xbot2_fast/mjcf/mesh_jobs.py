@@ -18,7 +18,7 @@ from xbot2_fast.mjcf.mesh_conversion import VERSION, Converted, cache_folder, co
 from xbot2_fast.mjcf.mesh_files import MeshError
 
 _RESULT = "result.json"
-_COMMAND = [sys.executable, "-m", "xbot2_fast.mjcf.mesh_worker"]
+_COMMAND = [sys.executable, "-P", "-m", "xbot2_fast.mjcf.mesh_worker"]  # -P: no source tree of the folder we are in
 _SMALL = 4_000_000  # bytes: less than this in all is converted here, since starting processes would take longer
 
 

@@ -29,7 +29,7 @@ def render(model: Path, qpos: np.ndarray, picture: Path) -> None:
     reasons = []
     with tempfile.TemporaryDirectory() as folder:
         np.save(Path(folder, "qpos.npy"), qpos)
-        command = [sys.executable, "-m", __name__, str(model), str(Path(folder, "qpos.npy")), str(picture)]
+        command = [sys.executable, "-P", "-m", __name__, str(model), str(Path(folder, "qpos.npy")), str(picture)]
         for platform in platforms or ["egl", "osmesa"]:
             run = subprocess.run(command, env={**os.environ, "MUJOCO_GL": platform}, capture_output=True, text=True)
             if run.returncode == 0:

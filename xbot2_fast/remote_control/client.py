@@ -66,7 +66,8 @@ class RemoteControlClient:
             self._disconnect()
             raise TimeoutError(
                 f"no reply from {self.endpoint} within {self.timeout:g} s. The request was sent and may have taken "
-                "effect, or may still: check the simulation before retrying, above all additive wrenches."
+                "effect, or may still: check the simulation before retrying, above all additive wrenches. (A paused "
+                "simulation answers status, list, resume, advance and set_rtf only; the rest waits for its next step.)"
             ) from None
         except BaseException:
             self._disconnect()  # a REQ socket that waits for a reply cannot send

@@ -7,7 +7,7 @@ import numpy as np
 
 from xbot2_fast import overlays
 from xbot2_fast._kernels._chain import BodyChain
-from xbot2_fast.faults import Faults
+from xbot2_fast.faults import Fault, Faults
 from xbot2_fast.properties import ModelProperties
 from xbot2_fast.remote_control.fault_commands import FaultCommands
 from xbot2_fast.remote_control.property_commands import PropertyCommands
@@ -65,8 +65,14 @@ class RemoteControl:
                 bodies[body]: {"mass": payload.mass, "position": list(payload.position)}
                 for body, payload in self.properties.payloads.items()
             },
-            "faults": [{"kind": fault.kind, "expires_at": fault.end} for fault in self.faults.active],
+            "faults": [self._described(fault) for fault in self.faults.active],
+            "gravity": self.model.opt.gravity.tolist(),
         }
+
+    def _described(self, fault: Fault) -> dict[str, Any]:
+        kind = "sensors" if fault.kind == "sensor" else "joints"
+        names = self.table.names.of(kind)
+        return {"kind": fault.kind, kind: [names[target] for target in fault.targets], "expires_at": fault.end}
 
     # ---- overlays
 

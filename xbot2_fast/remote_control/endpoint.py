@@ -1,5 +1,6 @@
 """Where a server may listen: this machine, unless the caller says otherwise."""
 
+import contextlib
 import ipaddress
 import logging
 import os
@@ -22,6 +23,8 @@ def check_endpoint(endpoint: str, allow_remote: bool) -> None:
         raise ValueError(f"endpoint: expected tcp://HOST:PORT or ipc://PATH, got {endpoint!r}")
     if transport == "ipc":
         _refuse_live(endpoint, address)
+    elif not address.rpartition(":")[0] or address.endswith("]"):
+        raise ValueError(f"endpoint: expected tcp://HOST:PORT, got no port or no host in {endpoint!r}")
     elif not _is_loopback(address.rpartition(":")[0]):
         if not allow_remote:
             raise ValueError(
@@ -54,3 +57,18 @@ def _refuse_live(endpoint: str, path: str) -> None:
         except ConnectionRefusedError:
             return  # left behind by a dead server
     raise OSError(f"endpoint: a live server listens on {endpoint}; choose another --remote-control-endpoint")
+
+
+class SocketFile:
+    """The file of an ipc endpoint that was bound, which ZeroMQ leaves behind; other endpoints have none."""
+
+    def __init__(self, endpoint: str):
+        transport, _, path = endpoint.partition("://")
+        self._path = os.path.abspath(path) if transport == "ipc" and not path.startswith("@") else None
+        self._inode = os.lstat(self._path).st_ino if self._path else 0
+
+    def remove(self) -> None:
+        """Remove it, unless it is somebody else's by now."""
+        with contextlib.suppress(FileNotFoundError):
+            if self._path and os.lstat(self._path).st_ino == self._inode:
+                os.unlink(self._path)
