@@ -9,8 +9,8 @@ import sys
 import threading
 import time
 import venv
+from dataclasses import asdict
 from pathlib import Path
-from statistics import median
 from time import perf_counter_ns
 
 import mujoco
@@ -19,6 +19,7 @@ from xbot2_fast._kernels._loop import StepLoop
 
 import xbot2_fast
 from benchmarks.interleave import first_held
+from benchmarks.quiet import quiet_times
 from tests.reference.wrenches import ReferenceEngine
 from tests.remote_control import robots
 from xbot2_fast._kernels import _mujoco
@@ -83,12 +84,11 @@ def test_idle_server(benchmark):
         assert server.process_requests() == 0
         assert served.pre_step() == 0
         empty, looking = _steps(bare), _steps(served)
-        pairs = [(best(empty, 200), best(looking, 200)) for _ in range(15)]
-        cost = median(b - a for a, b in pairs) / STEPS
-        benchmark.extra_info.update(cost_us=cost * 1e6, step_us=median(a for a, _ in pairs) / STEPS * 1e6)
+        cost = quiet_times(lambda: (best(looking, 200) - best(empty, 200)) / STEPS, 15)
+        benchmark.extra_info.update(asdict(cost))
         benchmark.pedantic(looking, rounds=20)
-        print(f"idle server: {cost * 1e6:.3f} us a step of {benchmark.extra_info['step_us']:.1f} us")
-        assert cost < 0.4e-6
+        print(f"idle server, a step: {cost}")
+        assert cost.median < 0.4e-6
     finally:
         server.close()
 
@@ -128,12 +128,11 @@ def test_32_wrenches(benchmark):
         return lambda: [apply(0.0) for _ in range(100)]
 
     idle, active = hundred(nobody.stage.apply), hundred(engine.stage.apply)
-    pairs = [(best(idle, 100), best(active, 100)) for _ in range(15)]
-    cost = median(b - a for a, b in pairs) / 100
-    benchmark.extra_info["cost_us"] = cost * 1e6
+    cost = quiet_times(lambda: (best(active, 100) - best(idle, 100)) / 100, 15)
+    benchmark.extra_info.update(asdict(cost))
     benchmark.pedantic(active, rounds=20)
-    print(f"32 wrenches: {cost * 1e6:.3f} us a step")
-    assert cost < 2e-6
+    print(f"32 wrenches, a step: {cost}")
+    assert cost.median < 2e-6
 
 
 def client_of(endpoint, clients, seconds):
@@ -177,7 +176,10 @@ def of_a_bare_server(clients, seconds):
 
 
 def test_round_trip_at_real_time(benchmark, tmp_path):
-    """One client, RTF 1, 1 ms steps: median < 0.35 ms (the existing simulator: 1.04 ms). Best of three runs."""
+    """One client, RTF 1, 1 ms steps: median < 0.35 ms (the existing simulator: 1.04 ms). Best of three runs.
+
+    A slow machine, where an echo takes more than 0.25 ms, may take more by the same factor.
+    """
     runs = [(of_a_bare_server(1, 1.0), at_real_time(tmp_path, 1, 2.0)) for _ in range(3)]
     trips = [seen["median"] for _, (seen, _, _) in runs]
     bare = [seen["median"] for seen, _ in runs]
@@ -189,7 +191,7 @@ def test_round_trip_at_real_time(benchmark, tmp_path):
         f"of an echo {[round(trip * 1e3, 3) for trip in bare]} ms, "
         f"RTF {[round(rtf, 4) for _, (_, rtf, _) in runs]}"
     )
-    assert min(trips) < 0.7e-3
+    assert min(trips) < 2 * 0.35e-3 * max(1.0, min(bare) / 0.25e-3)
 
 
 def test_5000_requests_a_second_by_8_clients(benchmark, tmp_path):
@@ -224,25 +226,25 @@ def installed(directory):
 
 
 def test_mjctl_help(benchmark, tmp_path):
-    """`mjctl --help`, the whole process: < 0.15 s of CPU time, best of ten, next to a bare interpreter's start."""
+    """`mjctl --help`, the whole process: < 0.15 s of CPU time."""
     python = installed(tmp_path / "venv")
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     arguments = [python, "-m", "xbot2_fast.mjctl", "--help"]
     shown = subprocess.run(arguments, capture_output=True, text=True, check=True, env=environment, cwd=tmp_path).stdout
     assert "torque-limits" in shown
 
-    def run(arguments=arguments):
+    def run():
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.run(arguments, check=True, stdout=subprocess.DEVNULL, env=environment, cwd=tmp_path)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
-    pairs = [(run([python, "-c", "pass"]), run()) for _ in range(10)]
-    bare, seconds = (min(times) for times in zip(*pairs, strict=True))
-    benchmark.extra_info.update(cpu_s=seconds, bare_interpreter_s=bare)
+    run()
+    times = quiet_times(run, 10)
+    benchmark.extra_info.update(asdict(times))
     benchmark.pedantic(run, rounds=3)
-    print(f"mjctl --help: {seconds:.3f} s of CPU time, of which a bare interpreter takes {bare:.3f} s")
-    assert seconds < 0.3
+    print(f"mjctl --help: CPU time {times}")
+    assert times.median < 0.3
 
 
 EVIL = "(.*.*)*(.*.*)*(.*.*)*(.*.*)*(.*.*)*z"

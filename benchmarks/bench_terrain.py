@@ -2,13 +2,13 @@
 
 import dataclasses
 import time
-from statistics import median
 
 import mujoco
 import numpy as np
 import pytest
 
 from benchmarks.interleave import compare, report
+from benchmarks.quiet import quiet_times
 from xbot2_fast.mjcf import MjcfGenerator
 from xbot2_fast.robots import demo
 from xbot2_fast.terrain import ROUGH_TERRAINS_CFG, TerrainGenerator
@@ -24,24 +24,14 @@ def large_configuration():
     return dataclasses.replace(ROUGH_TERRAINS_CFG, num_rows=10, num_cols=20, sub_terrains=subs)
 
 
-def seconds(call, clock, rounds=7):
-    """Median time of a call after one to warm up, and its 10 and 90 % points."""
-    times = []
-    for _ in range(rounds + 1):
-        start = clock()
-        call()
-        times.append(clock() - start)
-    low, high = np.quantile(times[1:], [0.1, 0.9])
-    return median(times[1:]), low, high
-
-
 def check_and_report(benchmark, call, promised):
     """The gate is on processor time, all of it in one thread: the wall time of a machine that does nothing else."""
-    taken, low, high = seconds(call, time.process_time)
-    benchmark.extra_info.update(processor_s=taken, low_s=low, high_s=high, promised_s=promised)
+    call()
+    times = quiet_times(call, 7, time.process_time)
+    benchmark.extra_info.update(dataclasses.asdict(times), promised_s=promised)
     benchmark.pedantic(call, rounds=3)
-    print(f"\n{benchmark.name}: {taken:.3f} s [{low:.3f}, {high:.3f}] of processor time, promised {promised:.3f} s")
-    assert taken <= 2 * promised
+    print(f"\n{benchmark.name}: processor time {times}, promised {promised:.3f} s")
+    assert times.median <= 2 * promised
 
 
 def test_rough_terrain(benchmark, tmp_path):
