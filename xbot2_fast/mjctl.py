@@ -65,7 +65,8 @@ def build_parser() -> argparse.ArgumentParser:
     if _COMPLETING:
         import argcomplete
 
-        argcomplete.autocomplete(parser)
+        nothing = argcomplete.ChoicesCompleter({})  # by default files are offered, where a number is wanted too
+        argcomplete.autocomplete(parser, default_completer=nothing)
     return parser
 
 
@@ -95,9 +96,9 @@ class _CommandParser(argparse.ArgumentParser):
         for argument in command.arguments:
             action = self.add_argument(*argument.flags, **argument.options)
             if _COMPLETING and argument.completes is not None:
-                from xbot2_fast.remote_control.completion import names
+                from xbot2_fast.remote_control.completion import completer
 
-                action.completer = names(argument.completes)  # type: ignore[attr-defined]
+                action.completer = completer(argument.completes)  # type: ignore[attr-defined]
         self.set_defaults(command=command, command_parser=self)
 
 

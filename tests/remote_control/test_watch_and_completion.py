@@ -10,6 +10,8 @@ import time
 
 import pytest
 
+from xbot2_fast.remote_control import RemoteControlClient
+
 MJCTL = [sys.executable, "-m", "xbot2_fast.mjctl"]
 
 
@@ -81,11 +83,32 @@ def test_commands_are_completed():
         ("torque-limits left_", {"left_knee", "left_ankle_pitch", "left_toe_slide"}),
         ("wrench base", {"base_link"}),
         ("fault --kind sensor --sensors imu", {"imu_gyro", "imu_acc"}),
+        ("set-state --joints left_knee=0.1 left_", {"left_knee=", "left_ankle_pitch=", "left_toe_slide="}),
+        ("set-state --velocities left_kn", {"left_knee="}),
     ],
 )
 def test_names_are_completed_from_the_running_server(running, words, offered):
     endpoint = running().endpoint
     assert set(complete(f"mjctl --endpoint {endpoint} {words}")) == offered
+
+
+def test_ids_of_wrenches_are_completed(running):
+    simulator = running()
+    with RemoteControlClient(simulator.endpoint) as client:
+        ids = {
+            str(client.call("apply_wrench", body="base_link", force=[1, 0, 0], torque=[0, 0, 0], duration=1e3)["id"])
+            for _ in range(2)
+        }
+    assert set(complete(f"mjctl --endpoint {simulator.endpoint} cancel-wrench --id ")) == ids
+
+
+def test_files_are_offered_where_files_are_taken_and_nowhere_else(tmp_path, monkeypatch):
+    (tmp_path / "push.json").write_text("[]")
+    monkeypatch.chdir(tmp_path)
+    assert complete("mjctl batch pu") == ["push.json"]
+    assert complete("mjctl apply-wrenches pu") == ["push.json"]
+    assert complete("mjctl advance --duration ") == []
+    assert complete("mjctl set-gravity --gravity ") == []
 
 
 def test_without_a_server_nothing_is_offered():

@@ -18,7 +18,7 @@ Request = dict[str, Any]
 class Argument(NamedTuple):
     flags: tuple[str, ...]
     options: dict[str, Any]
-    completes: str | None = None  # kind of name that the server's `list` completes
+    completes: str | None = None  # what the shell offers: a kind of the server's `list`, or one of `completion`'s own
 
 
 class Command(NamedTuple):
@@ -80,6 +80,10 @@ def _argument(*flags: str, completes: str | None = None, **options: Any) -> Argu
 
 def _vector(flag: str, text: str, metavar: tuple[str, ...] = ("X", "Y", "Z"), required: bool = True) -> Argument:
     return _argument(flag, nargs=len(metavar), metavar=metavar, type=number, required=required, help=text)
+
+
+def _values_of_joints(flag: str, metavar: str, text: str) -> Argument:
+    return _argument(flag, metavar=metavar, nargs="+", type=named_value, help=text, completes="joints=")
 
 
 def _number(flag: str, metavar: str, text: str, required: bool = True) -> Argument:
@@ -240,7 +244,7 @@ _WRENCHES = (
         "[Nm], duration [s of simulation time, 0 = one step], and optionally frame (world or body), point [m, in the "
         "body's frame, from its origin; absent: centre of mass], ramp_up_duration and ramp_down_duration [s].",
         """mjctl apply-wrenches '[{"body":"base_link","force":[50,0,0],"torque":[0,0,0],"duration":0.5}]'""",
-        (_argument("wrenches", metavar="WRENCHES", type=json_list, help="JSON list, file, or -"),),
+        (_argument("wrenches", metavar="WRENCHES", type=json_list, help="JSON list, file, or -", completes="files"),),
         lambda args: {"command": "apply_wrenches", "wrenches": args.wrenches},
     ),
     Command(
@@ -256,7 +260,7 @@ _WRENCHES = (
         "end a wrench before its time",
         "Ends the wrench with this id, as apply_wrench and list-wrenches print it (no unit).",
         "mjctl cancel-wrench --id 3",
-        (_number("--id", "ID", "id of the wrench"),),
+        (_argument("--id", metavar="ID", type=number, required=True, help="id of the wrench", completes="wrenches"),),
         lambda args: {"command": "cancel_wrench", "wrench": args.id},
     ),
     Command(
@@ -428,8 +432,8 @@ _STATE = (
         "joints seven (position, quaternion w x y z); their velocities three and six.",
         "mjctl set-state --joints left_knee=-0.4 right_knee=-0.4 --velocities left_knee=0",
         (
-            _argument("--joints", metavar="NAME=Q", nargs="+", type=named_value, help="positions [rad or m]"),
-            _argument("--velocities", metavar="NAME=V", nargs="+", type=named_value, help="velocities [rad/s or m/s]"),
+            _values_of_joints("--joints", "NAME=Q", "positions [rad or m]"),
+            _values_of_joints("--velocities", "NAME=V", "velocities [rad/s or m/s]"),
         ),
         lambda args: {
             "command": "set_state",
@@ -502,7 +506,7 @@ _RUN = (
         "REQUESTS is a JSON list (or a file with one, or - for standard input) of requests as in the JSON protocol, "
         "in SI units. All are checked before the first is carried out.",
         """mjctl batch '[{"command":"restore"},{"command":"set_gravity","gravity":[0,0,-1.62]}]'""",
-        (_argument("requests", metavar="REQUESTS", type=json_list, help="JSON list, file, or -"),),
+        (_argument("requests", metavar="REQUESTS", type=json_list, help="JSON list, file, or -", completes="files"),),
         lambda args: {"command": "batch", "requests": args.requests},
     ),
 )
