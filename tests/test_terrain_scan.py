@@ -47,6 +47,31 @@ def _same(a, b):
     np.testing.assert_array_equal(np.ascontiguousarray(a).view(np.int64), np.ascontiguousarray(b).view(np.int64))
 
 
+# ---- a scan that can see nothing
+
+
+def _floor_in(group, **options):
+    """A scan over the plane in this group."""
+    model = mujoco.MjModel.from_xml_string(SEED_MODEL.format(""))
+    model.geom("terrain").group = group
+    return TerrainScanner(model, "base_link", **options).scan(mujoco.MjData(model))
+
+
+def test_a_floor_that_rays_cannot_see_is_named_when_the_scanner_is_made(caplog):
+    scan = _floor_in(0)
+    assert np.isnan(scan.heights).all()
+    (record,) = caplog.records
+    assert record.levelname == "WARNING"
+    assert "terrain (group 0)" in record.message
+    assert "Every height will be NaN" in record.message
+
+
+@pytest.mark.parametrize(("group", "options"), [(2, {}), (0, {"exclude": "subtree"})])
+def test_a_floor_that_rays_can_see_needs_no_warning(caplog, group, options):
+    assert _floor_in(group, **options).valid.all()
+    assert not caplog.records
+
+
 # ---- the seed's example
 
 

@@ -2,6 +2,7 @@
 
 import math
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -117,11 +118,15 @@ def test_a_picture_needs_no_display_and_shows_markers_at_their_places(model, tmp
     assert is_colour(pixels[240, 320 - round(metre)], (0, 1, 0))
 
 
-def test_a_picture_names_what_is_wrong(model, tmp_path):
+def test_a_picture_names_what_is_wrong(model, tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="camera: expected one of top; got 'bottom'"):
         check_camera(model, "bottom")
-    with pytest.raises(PictureError, match="No such file or directory"):
-        take_picture(tmp_path / "no" / "folder.png", model, mujoco.MjData(model))
+    for name, problem in {"no/folder.png": "expected one in an existing folder", "": "expected a file's name"}.items():
+        with pytest.raises(ValueError, match=f"file: {problem}"):
+            take_picture(tmp_path / name, model, mujoco.MjData(model))
+    monkeypatch.setenv("MUJOCO_GL", "none")
+    with pytest.raises(PictureError, match="no picture in .*png: none: "):
+        take_picture(tmp_path / "a.png", model, mujoco.MjData(model))
 
 
 # ---- the window
@@ -398,6 +403,14 @@ def test_the_command_line_names_a_camera_that_is_not_there(tmp_path):
     assert done.returncode == 1
     assert "camera: expected one of" in done.stderr
     assert not (tmp_path / "a.png").exists()
+
+
+@pytest.mark.parametrize(("name", "cause"), [("missing/a.png", "make .*missing first"), (".", "got the folder")])
+def test_the_command_line_refuses_a_picture_it_cannot_write_before_it_runs(tmp_path, name, cause):
+    done = xbot2_sim(tmp_path, "--screenshot", str(tmp_path / name))
+    assert done.returncode == 1
+    assert re.search(f"file: expected .*{cause}", done.stderr)
+    assert not (tmp_path / "model").exists()
 
 
 @pytest.mark.parametrize("port", ["-1", "65536", "http"])

@@ -518,8 +518,10 @@ def _run(arguments: argparse.Namespace, stop: _Stop) -> int:
         _import_mujoco_without_gl()
     from xbot2_fast.plugins import load_plugin
     from xbot2_fast.simulator_wrapper import SimulatorWrapper
-    from xbot2_fast.viewer import check_camera
+    from xbot2_fast.viewer import check_camera, check_picture_file
 
+    if arguments.screenshot is not None:
+        check_picture_file(arguments.screenshot)
     plugins = [load_plugin(name) for name in arguments.plugins]
     spawn_locations = _spawn_locations(arguments)
     generator = build_generator(arguments)

@@ -126,6 +126,7 @@ class TerrainScanner:
         self._periodic: weakref.WeakSet[PeriodicScan] = weakref.WeakSet()
         self.rebuild()
         self._report_sdfs()
+        self._report_blindness(subtree)
 
     def rebuild(self) -> None:
         """Index the static geoms anew, after one of them was moved or resized in the model.
@@ -173,6 +174,21 @@ class TerrainScanner:
         sdfs = np.flatnonzero((self.model.geom_type == mujoco.mjtGeom.mjGEOM_SDF) & (self._masked == 0))
         if len(sdfs) and self.method == "indexed":
             logger.info("terrain scan: rays over the SDF geoms %s use mj_ray", _names(self.model, sdfs))
+
+    def _report_blindness(self, subtree: NDArray[np.intp]) -> None:
+        """Warn when rays can meet nothing, as over a floor that was left in group 0."""
+        others = np.setdiff1d(np.arange(self.model.ngeom), subtree)
+        if not self._groups[np.clip(self.model.geom_group[others], 0, 5)].any():
+            why = (
+                f"all others, {_names(self.model, others)}, are in the excluded groups {self.excluded_geom_groups}"
+                if len(others)
+                else "the model has no other"
+            )
+            logger.warning(
+                "terrain scan: rays see no geom but the robot's: %s. Every height will be NaN; give terrain a group "
+                'that rays see, change excluded_geom_groups, or use exclude="subtree"',
+                why,
+            )
 
     def _check_robot_groups(self, subtree: NDArray[np.intp]) -> None:
         group = np.clip(self.model.geom_group[subtree], 0, 5)

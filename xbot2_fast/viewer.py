@@ -185,10 +185,11 @@ def take_picture(
         camera: name of a camera of the model; None: MuJoCo's free camera where it starts.
         width, height: in pixels.
     Raises:
-        ValueError: no camera of this name.
-        PictureError: nothing can draw here, or the file cannot be written.
+        ValueError: no camera of this name, or a file that cannot be written.
+        PictureError: nothing can draw here.
     """
     check_camera(model, camera)
+    check_picture_file(file)
     options = {"file": os.path.abspath(file), "camera": camera, "width": width, "height": height}
     failures = []
     for backend in [os.environ["MUJOCO_GL"]] if "MUJOCO_GL" in os.environ else ["egl", "osmesa"]:
@@ -205,6 +206,18 @@ def check_camera(model: mujoco.MjModel, camera: str | None) -> None:
     if camera is not None and camera not in names:
         known = ", ".join(filter(None, names)) or "none, as the model has none"
         raise ValueError(f"camera: expected one of {known}; got {camera!r}")
+
+
+def check_picture_file(file: str | os.PathLike[str]) -> None:
+    """Raise ValueError unless this file can be written, of which a process learns only behind seconds of drawing."""
+    path = os.path.abspath(file)
+    folder = os.path.dirname(path)
+    if not os.path.isdir(folder):
+        raise ValueError(f"file: expected one in an existing folder, got {path}: make {folder} first")
+    if os.path.isdir(path):
+        raise ValueError(f"file: expected a file's name, got the folder {path}")
+    if not os.access(path if os.path.exists(path) else folder, os.W_OK):
+        raise ValueError(f"file: expected one that this user may write, got {path}")
 
 
 def _draw_with(backend, model, data, markers, options) -> str | None:
