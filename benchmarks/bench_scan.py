@@ -185,13 +185,9 @@ def test_a_scan_in_every_step_of_the_simulator(benchmark, tmp_path, world, promi
             sim.run()
             row[:] = middle - start, perf_counter_ns() - middle
         np.testing.assert_array_equal(sim.data.qpos, bare.qpos)
-        bare_us, ours_us = np.quantile(times[200:], 0.1, axis=0) * 1e-3
-        ratio = ours_us / bare_us
-        low, median, high = np.quantile(times[200:, 1] / times[200:, 0], (0.1, 0.5, 0.9))
+        bare_us, ours_us = np.median(times[200:], axis=0) * 1e-3
+        low, ratio, high = np.quantile(times[200:, 1] / times[200:, 0], (0.1, 0.5, 0.9))
         benchmark.extra_info.update(baseline_us=bare_us, ours_us=ours_us, ratio=ratio)
-        print(
-            f"\n{benchmark.name}: {bare_us:.2f} us, {ours_us:.2f} us, ratio {ratio:.3f}, "
-            f"median {median:.3f} [{low:.3f}, {high:.3f}]"
-        )
+        print(f"\n{benchmark.name}: {bare_us:.2f} us, {ours_us:.2f} us, ratio {ratio:.3f} [{low:.3f}, {high:.3f}]")
         benchmark.pedantic(sim.run, rounds=5)
     assert ratio < promised + 0.03
