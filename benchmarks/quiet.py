@@ -1,8 +1,8 @@
 """Times in seconds as a quiet machine would show them, so that a bound in seconds holds on a busy one.
 
-The processor's other half, which belongs to whoever shares it, takes up to 60 % of our speed for seconds or minutes on
-end: any work in the processor's caches then takes longer by nearly the same factor. A loop of Python measures it beside
-each call.
+On a shared machine, work in the processor's caches takes up to 2.5 times as long for seconds or minutes on end, as if
+the other half of the core were busy with somebody else's: nearly the same factor for whatever computes, less for what
+waits for memory. A loop of Python measures it beside each call.
 """
 
 from collections.abc import Callable
