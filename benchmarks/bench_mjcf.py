@@ -4,7 +4,6 @@ Times are processor time of this process, which other work on the machine hardly
 promise, on a quiet machine.
 """
 
-from dataclasses import asdict
 from time import process_time
 
 import mujoco
@@ -81,7 +80,5 @@ def test_conversion(benchmark, tmp_path, robot, promise):
 
     assert mujoco.MjModel.from_xml_string(convert()).nu == {"demo": 12, "centauro": 39}[robot]
     times = quiet_times(convert, 5, process_time)
-    benchmark.extra_info.update(asdict(times), promise=promise)
-    print(f"\nconversion of {robot}: processor time {times}")
+    report(benchmark, convert, times, rounds=1)
     assert times.median <= 2 * promise
-    benchmark.pedantic(convert, rounds=3)

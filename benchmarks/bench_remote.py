@@ -9,7 +9,6 @@ import sys
 import threading
 import time
 import venv
-from dataclasses import asdict
 from pathlib import Path
 from time import perf_counter_ns
 
@@ -18,7 +17,7 @@ import numpy as np
 from xbot2_fast._kernels._loop import StepLoop
 
 import xbot2_fast
-from benchmarks.interleave import first_held
+from benchmarks.interleave import first_held, report
 from benchmarks.quiet import quiet_times
 from tests.reference.wrenches import ReferenceEngine
 from tests.remote_control import robots
@@ -85,9 +84,7 @@ def test_idle_server(benchmark):
         assert served.pre_step() == 0
         empty, looking = _steps(bare), _steps(served)
         cost = quiet_times(lambda: (best(looking, 200) - best(empty, 200)) / STEPS, 15)
-        benchmark.extra_info.update(asdict(cost))
-        benchmark.pedantic(looking, rounds=20)
-        print(f"idle server, a step: {cost}")
+        report(benchmark, looking, cost)
         assert cost.median < 0.4e-6
     finally:
         server.close()
@@ -129,9 +126,7 @@ def test_32_wrenches(benchmark):
 
     idle, active = hundred(nobody.stage.apply), hundred(engine.stage.apply)
     cost = quiet_times(lambda: (best(active, 100) - best(idle, 100)) / 100, 15)
-    benchmark.extra_info.update(asdict(cost))
-    benchmark.pedantic(active, rounds=20)
-    print(f"32 wrenches, a step: {cost}")
+    report(benchmark, active, cost)
     assert cost.median < 2e-6
 
 
@@ -241,9 +236,7 @@ def test_mjctl_help(benchmark, tmp_path):
 
     run()
     times = quiet_times(run, 10)
-    benchmark.extra_info.update(asdict(times))
-    benchmark.pedantic(run, rounds=3)
-    print(f"mjctl --help: CPU time {times}")
+    report(benchmark, run, times)
     assert times.median < 0.3
 
 

@@ -6,7 +6,6 @@ Gates are half of the promised speed-ups, 0.03 beyond a ratio near 1, and twice 
 import math
 import os
 import platform
-from dataclasses import asdict
 from time import perf_counter_ns, process_time
 
 import mujoco
@@ -16,6 +15,7 @@ from xbot2_fast._kernels._chain import BodyChain
 from xbot2_fast._kernels._scan_index import ScanIndex
 
 from benchmarks import terrains
+from benchmarks.interleave import compare, report
 from benchmarks.quiet import quiet_times
 from tests.reference import terrain_scan as reference
 from xbot2_fast.overlays import add_height_spheres
@@ -137,11 +137,13 @@ def test_building_the_index_of_20_000_geoms(benchmark):
     data = mujoco.MjData(model)
     mujoco.mj_kinematics(model, data)
     masked, groups = np.zeros(model.ngeom, np.uint8), GROUPS
-    assert len(ScanIndex(model, data, masked, groups).kinds) == (model.geom_bodyid == 0).sum()
-    times = quiet_times(lambda: ScanIndex(model, data, masked, groups), 30, process_time)
-    benchmark.extra_info.update(asdict(times))
-    benchmark.pedantic(lambda: ScanIndex(model, data, masked, groups), rounds=3)
-    print(f"\nindex of 20,000 geoms: {times}")
+
+    def build():
+        return ScanIndex(model, data, masked, groups)
+
+    assert len(build().kinds) == (model.geom_bodyid == 0).sum()
+    times = quiet_times(build, 30, process_time)
+    report(benchmark, build, times)
     assert times.median < 2 * 15e-3
 
 
@@ -157,9 +159,7 @@ def test_markers_of_a_full_scan(benchmark):
     draw()
     assert scene.ngeom == 187
     times = quiet_times(lambda: min(_mean_us(draw, 3) for _ in range(5)) * 1e-6, 300)
-    benchmark.extra_info.update(asdict(times))
-    benchmark.pedantic(draw, rounds=300, iterations=3)
-    print(f"\n187 markers: {times}")
+    report(benchmark, draw, times)
     assert times.median < 2 * 10e-6
 
 
@@ -177,17 +177,8 @@ def test_a_scan_in_every_step_of_the_simulator(benchmark, tmp_path, world, promi
         np.testing.assert_array_equal(sim.data.qpos, bare.qpos)
         assert sim.terrain_scan.valid.all()
 
-        times = np.empty((1500, 2))
-        for row in times:  # the same step of both, in turn
-            start = perf_counter_ns()
-            mujoco.mj_step(model, bare)
-            middle = perf_counter_ns()
-            sim.run()
-            row[:] = middle - start, perf_counter_ns() - middle
+        # The same step of both, in turn.
+        comparison = compare(lambda: mujoco.mj_step(model, bare), sim.run, rounds=1300)
         np.testing.assert_array_equal(sim.data.qpos, bare.qpos)
-        bare_us, ours_us = np.median(times[200:], axis=0) * 1e-3
-        low, ratio, high = np.quantile(times[200:, 1] / times[200:, 0], (0.1, 0.5, 0.9))
-        benchmark.extra_info.update(baseline_us=bare_us, ours_us=ours_us, ratio=ratio)
-        print(f"\n{benchmark.name}: {bare_us:.2f} us, {ours_us:.2f} us, ratio {ratio:.3f} [{low:.3f}, {high:.3f}]")
-        benchmark.pedantic(sim.run, rounds=5)
-    assert ratio < promised + 0.03
+        report(benchmark, sim.run, comparison)
+    assert comparison.ratio < promised + 0.03

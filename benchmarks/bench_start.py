@@ -3,8 +3,8 @@
 import subprocess
 import sys
 import time
-from dataclasses import asdict
 
+from benchmarks.interleave import report
 from benchmarks.quiet import quiet_times
 
 IMPORT_BUDGET = 0.020  # [s] beyond MuJoCo and NumPy
@@ -26,18 +26,16 @@ def _import_seconds() -> float:
 def test_import_beyond_mujoco_and_numpy(benchmark):
     """An editable install, as here, looks meanwhile whether something must be built again."""
     times = quiet_times(_import_seconds, 9)
-    benchmark.extra_info.update(asdict(times))
-    benchmark.pedantic(_import_seconds, rounds=1)
-    print(f"\nimport beyond MuJoCo and NumPy: {times}")
+    report(benchmark, _import_seconds, times, rounds=1)
     assert times.median <= 2 * IMPORT_BUDGET
 
 
-def _first_state(folder, number: int) -> float:
+def _first_state(folder) -> float:
     """Seconds from the command's start to its first step, which ends the run."""
     start = time.perf_counter()
     done = subprocess.run(
         [sys.executable, "-m", "xbot2_fast.simulate", "--headless", "--duration", "0.001", "--target-rtf", "max",
-         "--output-dir", str(folder / "model"), "--socket-path", str(folder / f"{number}.sock")],
+         "--output-dir", str(folder / "model"), "--socket-path", str(folder / "sim.sock")],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     seconds = time.perf_counter() - start
@@ -50,9 +48,7 @@ def test_first_step_of_the_demo_robot(benchmark, tmp_path):
 
     An editable install keeps no bytecode, which costs 0.2 s of it.
     """
-    _first_state(tmp_path, 0)
-    times = quiet_times(lambda: _first_state(tmp_path, 1), 7)
-    benchmark.extra_info.update(asdict(times))
-    benchmark.pedantic(_first_state, args=(tmp_path, 2), rounds=1)
-    print(f"\nfirst step and end of the command: {times}")
+    _first_state(tmp_path)
+    times = quiet_times(lambda: _first_state(tmp_path), 7)
+    report(benchmark, lambda: _first_state(tmp_path), times, rounds=1)
     assert times.median <= 2 * FIRST_STEP

@@ -8,6 +8,8 @@ from statistics import median, quantiles
 from time import perf_counter_ns
 from typing import TypeVar
 
+from benchmarks.quiet import QuietTimes
+
 Measured = TypeVar("Measured")
 
 
@@ -77,9 +79,9 @@ def first_held(measure: Callable[[], Measured], holds: Callable[[Measured], bool
     return measured
 
 
-def report(benchmark, candidate: Callable[[], object], comparison: Comparison) -> None:
-    """Hand a comparison to pytest-benchmark: the candidate's own rounds, and the ratio beside them."""
-    benchmark.extra_info.update(asdict(comparison))
+def report(benchmark, candidate: Callable[[], object], figures: Comparison | QuietTimes, rounds: int = 5) -> None:
+    """Hand figures to pytest-benchmark: some rounds of the candidate as they are, and the figures beside them."""
+    benchmark.extra_info.update(asdict(figures))
     benchmark.extra_info.update(machine=platform.machine(), cores=os.cpu_count())
-    benchmark.pedantic(candidate, rounds=5, iterations=1)
-    print(f"\n{benchmark.name}: {comparison}")
+    benchmark.pedantic(candidate, rounds=rounds, iterations=1)
+    print(f"\n{benchmark.name}: {figures}")

@@ -25,9 +25,10 @@ class QuietTimes:
     slowness: float
 
     def __str__(self) -> str:
-        scale, unit = next((s, u) for s, u in ((1e6, "us"), (1e3, "ms"), (1, "s")) if self.median * s < 1000 or s == 1)
-        median, low, high = (f"{seconds * scale:.3g}" for seconds in (self.median, self.low, self.high))
-        return f"{median} {unit} [{low}, {high}] on a quiet machine (this one: {self.slowness:.2f} times as slow)"
+        return (
+            f"{self.median * 1e6:.3f} us [{self.low * 1e6:.3f}, {self.high * 1e6:.3f}] on a quiet machine "
+            f"(this one: {self.slowness:.2f} times as slow)"
+        )
 
 
 def quiet_times(
