@@ -177,7 +177,7 @@ class TerrainScanner:
 
     def _report_blindness(self, subtree: NDArray[np.intp]) -> None:
         """Warn when rays can meet nothing, as over a floor that was left in group 0."""
-        others = np.setdiff1d(np.arange(self.model.ngeom), subtree)
+        others = np.delete(np.arange(self.model.ngeom), subtree)
         if not self._groups[np.clip(self.model.geom_group[others], 0, 5)].any():
             why = (
                 f"all others, {_names(self.model, others)}, are in the excluded groups {self.excluded_geom_groups}"

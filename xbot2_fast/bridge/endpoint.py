@@ -11,6 +11,7 @@ from glob import escape, glob
 from xbot2_fast._kernels._datagram import DatagramReader
 from xbot2_fast.bridge.permissions import Access
 from xbot2_fast.bridge.segment import process_alive
+from xbot2_fast.socket_file import SocketFile
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +51,7 @@ class Endpoint:
         try:
             os.fchmod(self.socket.fileno(), 0o600)  # from the first moment; Linux binds with the socket's own mode
             self.socket.bind(self.path)
-            self._inode = os.lstat(self.path).st_ino
+            self._file = SocketFile(self.path)
             access.apply(self.path)
             self.socket.setblocking(False)
         except BaseException:
@@ -72,11 +73,7 @@ class Endpoint:
 
     def close(self) -> None:
         self.socket.close()
-        try:
-            if os.lstat(self.path).st_ino == self._inode:  # else it is somebody else's by now
-                os.unlink(self.path)
-        except FileNotFoundError:
-            pass
+        self._file.remove()
 
 
 def is_live(path: str | bytes) -> bool:

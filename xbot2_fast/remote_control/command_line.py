@@ -86,8 +86,12 @@ def _values_of_joints(flag: str, metavar: str, text: str) -> Argument:
     return _argument(flag, metavar=metavar, nargs="+", type=named_value, help=text, completes="joints=")
 
 
-def _number(flag: str, metavar: str, text: str, required: bool = True) -> Argument:
-    return _argument(flag, metavar=metavar, type=number, required=required, help=text)
+def _number(flag: str, metavar: str, text: str, required: bool = True, completes: str | None = None) -> Argument:
+    return _argument(flag, metavar=metavar, type=number, required=required, help=text, completes=completes)
+
+
+def _json_list(name: str) -> Argument:
+    return _argument(name, metavar=name.upper(), type=json_list, help="JSON list, file, or -", completes="files")
 
 
 _BODY = _argument("body", metavar="BODY", help="body name, or a pattern with --regex", completes="bodies")
@@ -244,7 +248,7 @@ _WRENCHES = (
         "[Nm], duration [s of simulation time, 0 = one step], and optionally frame (world or body), point [m, in the "
         "body's frame, from its origin; absent: centre of mass], ramp_up_duration and ramp_down_duration [s].",
         """mjctl apply-wrenches '[{"body":"base_link","force":[50,0,0],"torque":[0,0,0],"duration":0.5}]'""",
-        (_argument("wrenches", metavar="WRENCHES", type=json_list, help="JSON list, file, or -", completes="files"),),
+        (_json_list("wrenches"),),
         lambda args: {"command": "apply_wrenches", "wrenches": args.wrenches},
     ),
     Command(
@@ -260,7 +264,7 @@ _WRENCHES = (
         "end a wrench before its time",
         "Ends the wrench with this id, as apply_wrench and list-wrenches print it (no unit).",
         "mjctl cancel-wrench --id 3",
-        (_argument("--id", metavar="ID", type=number, required=True, help="id of the wrench", completes="wrenches"),),
+        (_number("--id", "ID", "id of the wrench", completes="wrenches"),),
         lambda args: {"command": "cancel_wrench", "wrench": args.id},
     ),
     Command(
@@ -506,7 +510,7 @@ _RUN = (
         "REQUESTS is a JSON list (or a file with one, or - for standard input) of requests as in the JSON protocol, "
         "in SI units. All are checked before the first is carried out.",
         """mjctl batch '[{"command":"restore"},{"command":"set_gravity","gravity":[0,0,-1.62]}]'""",
-        (_argument("requests", metavar="REQUESTS", type=json_list, help="JSON list, file, or -", completes="files"),),
+        (_json_list("requests"),),
         lambda args: {"command": "batch", "requests": args.requests},
     ),
 )

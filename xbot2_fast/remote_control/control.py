@@ -7,7 +7,7 @@ import numpy as np
 
 from xbot2_fast import overlays
 from xbot2_fast._kernels._chain import BodyChain
-from xbot2_fast.faults import Fault, Faults
+from xbot2_fast.faults import Faults
 from xbot2_fast.properties import ModelProperties
 from xbot2_fast.remote_control.fault_commands import FaultCommands
 from xbot2_fast.remote_control.property_commands import PropertyCommands
@@ -38,7 +38,8 @@ class RemoteControl:
         self.properties = ModelProperties(model)
         self.faults = Faults(model, data)
         WrenchCommands(self.table, model, data, self.wrenches)
-        FaultCommands(self.table, self.faults)  # before the properties: they have the last word in a restore
+        # Faults before properties, which have the last word in a restore.
+        self._fault_commands = FaultCommands(self.table, self.faults)
         PropertyCommands(self.table, self.properties)
         self.state = StateCommands(self.table, model, data)
         self.state.add_status(self._status)
@@ -65,14 +66,9 @@ class RemoteControl:
                 bodies[body]: {"mass": payload.mass, "position": list(payload.position)}
                 for body, payload in self.properties.payloads.items()
             },
-            "faults": [self._described(fault) for fault in self.faults.active],
+            "faults": self._fault_commands.active(),
             "gravity": self.model.opt.gravity.tolist(),
         }
-
-    def _described(self, fault: Fault) -> dict[str, Any]:
-        kind = "sensors" if fault.kind == "sensor" else "joints"
-        names = self.table.names.of(kind)
-        return {"kind": fault.kind, kind: [names[target] for target in fault.targets], "expires_at": fault.end}
 
     # ---- overlays
 

@@ -1,10 +1,11 @@
 """Where a server may listen: this machine, unless the caller says otherwise."""
 
-import contextlib
 import ipaddress
 import logging
 import os
 import socket
+
+from xbot2_fast.socket_file import SocketFile
 
 logger = logging.getLogger(__name__)
 
@@ -21,11 +22,12 @@ def check_endpoint(endpoint: str, allow_remote: bool) -> None:
     transport, separator, address = endpoint.partition("://")
     if not separator or not address or transport not in ("tcp", "ipc"):
         raise ValueError(f"endpoint: expected tcp://HOST:PORT or ipc://PATH, got {endpoint!r}")
+    host = address.rpartition(":")[0]
     if transport == "ipc":
         _refuse_live(endpoint, address)
-    elif not address.rpartition(":")[0] or address.endswith("]"):
+    elif not host or address.endswith("]"):
         raise ValueError(f"endpoint: expected tcp://HOST:PORT, got no port or no host in {endpoint!r}")
-    elif not _is_loopback(address.rpartition(":")[0]):
+    elif not _is_loopback(host):
         if not allow_remote:
             raise ValueError(
                 f"endpoint: {endpoint!r} can be reached from other machines, and remote control has neither "
@@ -59,16 +61,7 @@ def _refuse_live(endpoint: str, path: str) -> None:
     raise OSError(f"endpoint: a live server listens on {endpoint}; choose another --remote-control-endpoint")
 
 
-class SocketFile:
-    """The file of an ipc endpoint that was bound, which ZeroMQ leaves behind; other endpoints have none."""
-
-    def __init__(self, endpoint: str):
-        transport, _, path = endpoint.partition("://")
-        self._path = os.path.abspath(path) if transport == "ipc" and not path.startswith("@") else None
-        self._inode = os.lstat(self._path).st_ino if self._path else 0
-
-    def remove(self) -> None:
-        """Remove it, unless it is somebody else's by now."""
-        with contextlib.suppress(FileNotFoundError):
-            if self._path and os.lstat(self._path).st_ino == self._inode:
-                os.unlink(self._path)
+def socket_file(endpoint: str) -> SocketFile | None:
+    """The file of an endpoint that was bound, which ZeroMQ leaves behind; None where it has none."""
+    transport, _, path = endpoint.partition("://")
+    return SocketFile(path) if transport == "ipc" and not path.startswith("@") else None

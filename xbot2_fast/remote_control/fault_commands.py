@@ -1,5 +1,6 @@
 """The command that breaks joints and sensors for some time: fault."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from xbot2_fast.faults import KINDS, Faults
@@ -54,10 +55,17 @@ class FaultCommands:
 
     def _begin(self, plan: Plan) -> dict[str, Any]:
         expires_at = self._faults.begin(plan.kind, plan.targets, plan.duration, plan.scale)
-        field = "sensors" if plan.kind == "sensor" else "joints"
-        names = self._names.of(field)
-        result = {"kind": plan.kind, field: [names[target] for target in plan.targets], "expires_at": expires_at}
+        result = self._described(plan.kind, plan.targets, expires_at)
         return result if plan.scale is None else {**result, "scale": plan.scale}
+
+    def active(self) -> list[dict[str, Any]]:
+        """The faults that last, as `status` shows them."""
+        return [self._described(fault.kind, fault.targets, fault.end) for fault in self._faults.active]
+
+    def _described(self, kind: str, targets: Sequence[int], expires_at: float) -> dict[str, Any]:
+        field = "sensors" if kind == "sensor" else "joints"
+        names = self._names.of(field)
+        return {"kind": kind, field: [names[target] for target in targets], "expires_at": expires_at}
 
     def _clear(self) -> None:
         self._faults.clear()

@@ -15,7 +15,7 @@ import zmq
 from xbot2_fast._kernels._timers import RequestWatch
 from xbot2_fast.remote_control.alarm import Alarm
 from xbot2_fast.remote_control.control import RemoteControl
-from xbot2_fast.remote_control.endpoint import SocketFile, check_endpoint
+from xbot2_fast.remote_control.endpoint import check_endpoint, socket_file
 from xbot2_fast.remote_control.inbox import Inbox
 from xbot2_fast.remote_control.patterns import MAX_PATTERNS, PatternPending, Query
 from xbot2_fast.remote_control.protocol import CommandError, decode, identifier_of
@@ -94,7 +94,7 @@ class RemoteControlServer:
         self._inbox = Inbox(self._socket)
         self._bind(endpoint)
         self.endpoint = bytes(self._socket.getsockopt(zmq.LAST_ENDPOINT)).rstrip(b"\0").decode()
-        self._file = SocketFile(self.endpoint)
+        self._file = socket_file(self.endpoint)
         self._epoll = select.epoll()
         self._listening = False
         self._more = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)  # readable while a turn left requests behind
@@ -417,7 +417,8 @@ class RemoteControlServer:
         self.stage.close()
         self._socket.close()
         self._context.term()
-        self._file.remove()
+        if self._file is not None:
+            self._file.remove()
         self._epoll.close()
         os.close(self._more)
         self._alarm.close()
